@@ -1,0 +1,1 @@
+"""What the tests share: environments, comparison, a faulty network, outside programs."""
