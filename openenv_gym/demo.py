@@ -75,9 +75,8 @@ def _cartpole(steps: int, seed: int) -> None:
     env.close()
     shown = ", ".join(f"{value:.0f}" for value in returns[:8])
     print(f"  {len(returns)} episodes finished; returns {shown}{' ...' if len(returns) > 8 else ''}")
-    print(
-        f"  {steps} steps in {seconds:.2f} s: {steps / seconds:,.0f} steps/s, {seconds / steps * 1e6:.0f} µs each"
-    )
+    rate, micros = steps / seconds, seconds / steps * 1e6
+    print(f"  {steps} steps in {seconds:.2f} s: {rate:,.0f} steps/s, {micros:.0f} µs each")
 
 
 if __name__ == "__main__":
