@@ -31,6 +31,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--fail-on-skip", action="store_true", default=IN_CI, help="A skipped test is a failed one."
     )
+    parser.addoption(
+        "--leak-patience",
+        type=float,
+        default=5.0,
+        metavar="SECONDS",
+        help="How long threads and child processes may take to end after their test (default: 5).",
+    )
 
 
 def _fail_if_skipped(report: Any, config: pytest.Config) -> None:
@@ -68,7 +75,7 @@ def _children() -> set[int]:
     return found
 
 
-def _remaining(now: Callable[[], set[Any]], before: set[Any], patience: float = 5.0) -> set[Any]:
+def _remaining(now: Callable[[], set[Any]], before: set[Any], patience: float) -> set[Any]:
     deadline = time.monotonic() + patience
     while (left := now() - before) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -76,7 +83,7 @@ def _remaining(now: Callable[[], set[Any]], before: set[Any], patience: float = 
 
 
 @pytest.fixture(autouse=True)
-def _no_leaked_thread() -> Iterator[None]:
+def _no_leaked_thread(pytestconfig: pytest.Config) -> Iterator[None]:
     """Fail a test that leaves a thread behind which would keep the interpreter from exiting."""
 
     def lasting() -> set[threading.Thread]:
@@ -84,16 +91,17 @@ def _no_leaked_thread() -> Iterator[None]:
 
     before = lasting()
     yield
-    left = _remaining(lasting, before)
+    left = _remaining(lasting, before, pytestconfig.getoption("--leak-patience"))
     assert not left, f"the test left threads running: {sorted(thread.name for thread in left)}"
 
 
 @pytest.fixture
-def no_leaks() -> Iterator[None]:
+def no_leaks(pytestconfig: pytest.Config) -> Iterator[None]:
     """Fail a test that leaves any thread, child process or zombie behind."""
+    patience = pytestconfig.getoption("--leak-patience")
     threads, children = _threads(), _children()
     yield
-    left = _remaining(_threads, threads)
+    left = _remaining(_threads, threads, patience)
     assert not left, f"the test left threads running: {sorted(thread.name for thread in left)}"
-    pids = _remaining(_children, children)
+    pids = _remaining(_children, children, patience)
     assert not pids, f"the test left child processes: {sorted(pids)}"
