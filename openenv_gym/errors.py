@@ -1,0 +1,321 @@
+"""Errors of openenv_gym, one tree.
+
+::
+
+    OpenEnvError
+    ├── ConfigError (ValueError)             an option is wrong; raised before anything starts
+    ├── ProtocolError
+    │   ├── LocalProtocolError               this side broke the rules
+    │   ├── RemoteProtocolError              the peer broke the rules
+    │   ├── VersionMismatchError             the peer speaks another version
+    │   └── MessageTooLargeError             a message exceeds a limit; the session lives
+    ├── ValueNotCarriedError (ValueError)    a value has no form on the wire; the message names its path
+    ├── InvalidActionError (ValueError)      an action is not in the action space; nothing was sent
+    ├── ServerConnectionError                no connection to a server
+    │   └── ServerTimeoutError               the server did not answer in time
+    ├── StartupError                         a server did not start
+    │   └── StartupTimeoutError              ... within ``startup_timeout``
+    ├── AuthenticationError                  the token is missing or wrong
+    ├── ForbiddenError                       the server's settings do not allow this
+    ├── CapacityError                        no free slot
+    ├── EnvironmentMismatchError             the server hosts another environment than the id promises
+    ├── RemoteEnvironmentError               the environment itself raised
+    │   └── ConstructionError                ... in its constructor
+    ├── ResetNeededError                     call ``reset()`` first
+    │   └── InterruptedStepError             the last step was interrupted; its result is unknown
+    ├── SessionLostError                     the episode is gone; ``reset()`` starts a new one
+    │   ├── WorkerCrashedError               ... because the worker process died
+    │   ├── DeadlineExceededError            ... because a call overran its deadline
+    │   └── ServerDrainingError              ... because the server shuts down
+    ├── EnvClosedError                       the env was closed
+    └── NotCopyableError                     a live env cannot be pickled or deep-copied
+
+No error derives from :class:`TypeError`: ``gym.make`` rewrites those and loses their attributes.
+On the wire an error is its ``code``; the peer never resolves a class name.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, ClassVar
+
+__all__ = [
+    "AuthenticationError",
+    "CapacityError",
+    "ConfigError",
+    "ConstructionError",
+    "DeadlineExceededError",
+    "EnvClosedError",
+    "EnvironmentMismatchError",
+    "ErrorCode",
+    "ForbiddenError",
+    "InterruptedStepError",
+    "InvalidActionError",
+    "LocalProtocolError",
+    "MessageTooLargeError",
+    "NotCopyableError",
+    "OpenEnvError",
+    "ProtocolError",
+    "RemoteEnvironmentError",
+    "RemoteProtocolError",
+    "ResetNeededError",
+    "ServerConnectionError",
+    "ServerDrainingError",
+    "ServerTimeoutError",
+    "SessionLostError",
+    "StartupError",
+    "StartupTimeoutError",
+    "ValueNotCarriedError",
+    "VersionMismatchError",
+    "WorkerCrashedError",
+    "from_wire",
+]
+
+
+class ErrorCode(StrEnum):
+    """What an error is called on the wire and in ``info["openenv"]["error"]``."""
+
+    INTERNAL = "internal"
+    CONFIG = "config"
+    PROTOCOL = "protocol"
+    VERSION = "version"
+    TOO_LARGE = "message_too_large"
+    NOT_CARRIED = "value_not_carried"
+    INVALID_ACTION = "invalid_action"
+    CONNECTION = "connection"
+    TIMEOUT = "timeout"
+    STARTUP = "startup"
+    AUTHENTICATION = "authentication"
+    FORBIDDEN = "forbidden"
+    CAPACITY = "capacity"
+    MISMATCH = "environment_mismatch"
+    ENVIRONMENT = "environment"
+    CONSTRUCTION = "construction"
+    RESET_NEEDED = "reset_needed"
+    INTERRUPTED = "interrupted"
+    SESSION_LOST = "session_lost"
+    WORKER_CRASHED = "worker_crashed"
+    DEADLINE = "deadline_exceeded"
+    DRAINING = "server_draining"
+    CLOSED = "closed"
+    NOT_COPYABLE = "not_copyable"
+
+
+class OpenEnvError(Exception):
+    """Base of every error of this package.
+
+    Attributes:
+        code: The error's name on the wire.
+        message: What is wrong and what to do.
+        details: Facts that go with it (``traceback``, ``exit_code``, ``log`` ...), wire values only.
+        server: The server that reported it, or ``None``.
+    """
+
+    code: ClassVar[ErrorCode] = ErrorCode.INTERNAL
+
+    def __init__(self, message: str, *, server: str | None = None, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+        self.server = server
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, self.server, self.details)
+
+
+def _rebuild(
+    cls: type[OpenEnvError], message: str, server: str | None, details: dict[str, Any]
+) -> OpenEnvError:
+    return cls(message, server=server, **details)
+
+
+class ConfigError(OpenEnvError, ValueError):
+    """An option is unknown or has an impossible value."""
+
+    code = ErrorCode.CONFIG
+
+
+class ProtocolError(OpenEnvError):
+    """The rules of the wire were broken."""
+
+    code = ErrorCode.PROTOCOL
+
+
+class LocalProtocolError(ProtocolError):
+    """This side broke the rules; nothing was sent."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer sent something that the protocol does not allow."""
+
+
+class VersionMismatchError(ProtocolError):
+    """Client and server speak different versions of the protocol."""
+
+    code = ErrorCode.VERSION
+
+
+class MessageTooLargeError(ProtocolError):
+    """A message exceeds the limit of one side. ``details``: ``size``, ``limit`` in bytes, ``option``."""
+
+    code = ErrorCode.TOO_LARGE
+
+
+class ValueNotCarriedError(OpenEnvError, ValueError):
+    """A value has no form on the wire. ``details["path"]`` names it, as in ``obs['x'][2]``."""
+
+    code = ErrorCode.NOT_CARRIED
+
+
+class InvalidActionError(OpenEnvError, ValueError):
+    """An action is not in the action space; nothing was sent."""
+
+    code = ErrorCode.INVALID_ACTION
+
+
+class ServerConnectionError(OpenEnvError):
+    """A server could not be reached, or the connection to it broke."""
+
+    code = ErrorCode.CONNECTION
+
+
+class ServerTimeoutError(ServerConnectionError):
+    """A server did not answer in time."""
+
+    code = ErrorCode.TIMEOUT
+
+
+class StartupError(OpenEnvError):
+    """A server did not start. ``details["log"]`` holds its last lines."""
+
+    code = ErrorCode.STARTUP
+
+
+class StartupTimeoutError(StartupError):
+    """A server was not ready within ``startup_timeout``."""
+
+
+class AuthenticationError(OpenEnvError):
+    """The server wants a token and got none, or a wrong one."""
+
+    code = ErrorCode.AUTHENTICATION
+
+
+class ForbiddenError(OpenEnvError):
+    """The server's settings do not allow this request."""
+
+    code = ErrorCode.FORBIDDEN
+
+
+class CapacityError(OpenEnvError):
+    """The server has no free slot. ``details``: ``active`` and ``max`` sessions, ``option``."""
+
+    code = ErrorCode.CAPACITY
+
+
+class EnvironmentMismatchError(OpenEnvError):
+    """The server hosts another environment than the id promises."""
+
+    code = ErrorCode.MISMATCH
+
+
+class RemoteEnvironmentError(OpenEnvError):
+    """The environment raised. ``details``: ``type`` and ``traceback`` of the original exception."""
+
+    code = ErrorCode.ENVIRONMENT
+
+
+class ConstructionError(RemoteEnvironmentError):
+    """The environment could not be built."""
+
+    code = ErrorCode.CONSTRUCTION
+
+
+class ResetNeededError(OpenEnvError):
+    """There is no episode; call ``reset()`` first."""
+
+    code = ErrorCode.RESET_NEEDED
+
+
+class InterruptedStepError(ResetNeededError):
+    """The last step was interrupted, so its result is unknown; call ``reset()``."""
+
+    code = ErrorCode.INTERRUPTED
+
+
+class SessionLostError(OpenEnvError):
+    """The episode is gone; ``reset()`` starts a new one on the same object."""
+
+    code = ErrorCode.SESSION_LOST
+
+
+class WorkerCrashedError(SessionLostError):
+    """The worker process died. ``details``: ``exit_code``, ``signal``, ``log`` (its last lines)."""
+
+    code = ErrorCode.WORKER_CRASHED
+
+
+class DeadlineExceededError(SessionLostError):
+    """A call overran its deadline. ``details``: ``operation``, ``deadline`` in seconds."""
+
+    code = ErrorCode.DEADLINE
+
+
+class ServerDrainingError(SessionLostError):
+    """The server is shutting down."""
+
+    code = ErrorCode.DRAINING
+
+
+class EnvClosedError(OpenEnvError):
+    """The env was closed; make a new one."""
+
+    code = ErrorCode.CLOSED
+
+
+class NotCopyableError(OpenEnvError):
+    """A live env cannot be pickled or deep-copied; make a second one instead."""
+
+    code = ErrorCode.NOT_COPYABLE
+
+
+_BY_CODE: dict[str, type[OpenEnvError]] = {
+    cls.code: cls
+    for cls in (
+        ConfigError,
+        RemoteProtocolError,
+        VersionMismatchError,
+        MessageTooLargeError,
+        ValueNotCarriedError,
+        InvalidActionError,
+        ServerConnectionError,
+        ServerTimeoutError,
+        StartupError,
+        AuthenticationError,
+        ForbiddenError,
+        CapacityError,
+        EnvironmentMismatchError,
+        RemoteEnvironmentError,
+        ConstructionError,
+        ResetNeededError,
+        InterruptedStepError,
+        SessionLostError,
+        WorkerCrashedError,
+        DeadlineExceededError,
+        ServerDrainingError,
+        EnvClosedError,
+        NotCopyableError,
+    )
+}
+
+
+def from_wire(
+    code: str, message: str, details: dict[str, Any], *, server: str | None = None
+) -> OpenEnvError:
+    """Return the error a peer reported; a code of a newer peer becomes a plain :class:`OpenEnvError`."""
+    cls = _BY_CODE.get(code, OpenEnvError)
+    kept = {key: value for key, value in details.items() if key not in ("server", "message")}
+    error = cls(message, server=server, **kept)
+    if cls is OpenEnvError:
+        error.details.setdefault("code", code)
+    return error

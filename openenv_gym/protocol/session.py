@@ -1,0 +1,170 @@
+"""One end of a conversation, without socket, clock or thread."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from ..errors import LocalProtocolError, MessageTooLargeError, RemoteProtocolError
+from .codec import decode_reply, decode_request, encode
+from .messages import Error, Hello, Reply, Request, Resume, Resumed, Welcome
+from .states import ANSWERS, TRANSITIONS, Phase
+
+__all__ = ["Session", "Side"]
+
+_OPENERS = (Hello, Resume)
+
+
+class Side(Enum):
+    """Which end of the conversation this is."""
+
+    CLIENT = "client"
+    SERVER = "server"
+
+
+class Session:
+    """One end of a conversation.
+
+    Give every message that is to be sent to :meth:`send` and every frame that arrived to :meth:`receive`.
+    At most one request is outstanding. Request ids count up from 1; a reply to an older id is late: it
+    belongs to a request that was abandoned, and is dropped.
+
+    Args:
+        side: Which end this is.
+        max_message: Largest frame this side accepts, in bytes; 0: no limit.
+
+    Attributes:
+        phase: Where the conversation stands.
+        last_id: Id of the newest request.
+        pending: The outstanding request, or ``None``.
+        peer_max_message: Largest frame the peer accepts, in bytes; 0: no limit.
+    """
+
+    __slots__ = ("_decode", "_ours", "last_id", "max_message", "peer_max_message", "pending", "phase", "side")
+
+    def __init__(self, side: Side, max_message: int = 0) -> None:
+        self.side = side
+        self.max_message = max_message
+        self.peer_max_message = 0
+        self.phase = Phase.NEW
+        self.last_id = 0
+        self.pending: Any = None
+        self._ours: frozenset[type] = _REQUESTS if side is Side.CLIENT else _REPLIES
+        self._decode = decode_reply if side is Side.CLIENT else decode_request
+
+    def next_id(self) -> int:
+        """Return the id for the next request."""
+        return self.last_id + 1
+
+    def send(self, message: Request | Reply) -> bytes:
+        """Return the frame for ``message``.
+
+        Raises:
+            LocalProtocolError: The message may not be sent now.
+            MessageTooLargeError: The peer would refuse the frame. Nothing has changed; the session lives.
+        """
+        if type(message) not in self._ours:
+            raise LocalProtocolError(f"a {self.side.value} does not send {_name(message)}")
+        frame = encode(message)  # first: a failed encoding must not move the phase
+        limit = self.peer_max_message
+        if limit and len(frame) > limit:
+            raise too_large(len(frame), limit)
+        self._advance(message, LocalProtocolError)
+        return frame
+
+    def receive(self, frame: bytes | bytearray | memoryview) -> Any:
+        """Return the message in ``frame``, or ``None`` for a late reply.
+
+        Raises:
+            RemoteProtocolError: The frame holds no message, or one that may not come now.
+        """
+        message = self._decode(frame)
+        if self.side is Side.CLIENT and self._late(getattr(message, "id", 0)):
+            return None
+        self._advance(message, RemoteProtocolError)
+        return message
+
+    def abandon(self) -> None:
+        """Give up waiting for the outstanding request; its reply will be dropped when it comes."""
+        self.pending = None
+        if self.phase is Phase.BUSY:
+            self.phase = Phase.IDLE
+
+    def disconnect(self) -> None:
+        """Note that the connection is gone; the session may be resumed on a new one."""
+        if self.phase is not Phase.CLOSED:
+            self.phase = Phase.NEW
+
+    def close(self) -> None:
+        """Note that the session has ended."""
+        self.phase = Phase.CLOSED
+        self.pending = None
+
+    def repeat(self) -> bytes | None:
+        """Return the frame of the outstanding request once more, to be sent after ``resumed``."""
+        if self.pending is None or self.phase is not Phase.IDLE:
+            return None
+        self.phase = Phase.BUSY
+        return encode(self.pending)
+
+    def _late(self, answered: int) -> bool:
+        """Whether a reply answers a request that was given up."""
+        return 0 < answered <= self.last_id and (self.pending is None or answered != self.last_id)
+
+    def _advance(self, message: Any, blame: type[LocalProtocolError] | type[RemoteProtocolError]) -> None:
+        """Move to the next phase: the only place that reads the table."""
+        kind = type(message)
+        phase = TRANSITIONS[self.phase].get(kind)
+        if phase is None:
+            raise blame(f"{_name(message)} may not come in phase {self.phase.name.lower()}")
+        if kind in ANSWERS:
+            self._request(message, kind, blame)
+        else:
+            self._reply(message, kind, blame)
+        self.phase = Phase.CLOSED if kind is Error and not message.alive else phase
+
+    def _request(self, message: Any, kind: type, blame: Any) -> None:
+        if kind in _OPENERS:
+            if kind is Hello and self.side is Side.SERVER:
+                self.peer_max_message = message.limits.message
+            return
+        due = self.last_id + 1
+        if message.id != due and (self.side is Side.CLIENT or not 0 < self.last_id <= message.id):
+            # a server also takes the newest id again (a repeat after a resume) and later ones (the client
+            # gave up a request that never arrived)
+            raise blame(f"{_name(message)} has id {message.id}; {due} was due")
+        self.last_id = message.id
+        self.pending = message
+
+    def _reply(self, message: Any, kind: type, blame: Any) -> None:
+        if kind is Welcome:
+            if self.side is Side.CLIENT:
+                self.peer_max_message = message.limits.message
+            return
+        if kind is Resumed or self.phase is not Phase.BUSY:
+            return
+        asked = type(self.pending)
+        if kind is not Error and ANSWERS[asked] is not kind:
+            raise blame(f"{_name(message)} does not answer {_name(self.pending)}")
+        if message.id != self.last_id and not (kind is Error and message.id == 0):
+            raise blame(f"{_name(message)} answers request {message.id}; {self.last_id} is outstanding")
+        self.pending = None
+
+
+def too_large(size: int, limit: int) -> MessageTooLargeError:
+    """Return the error for a message of ``size`` bytes where ``limit`` are allowed."""
+    return MessageTooLargeError(
+        f"a message of {size} bytes exceeds the limit of {limit} bytes; raise it with --max-message-size"
+        " at the server and OPENENV_MAX_MESSAGE_SIZE at the client",
+        size=size,
+        limit=limit,
+        option="max_message_size",
+    )
+
+
+def _name(message: Any) -> str:
+    return f"'{type(message).__struct_config__.tag}'"
+
+
+_REQUESTS = frozenset(ANSWERS)
+_REPLIES = frozenset(ANSWERS.values()) | {Error}
