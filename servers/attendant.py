@@ -1,0 +1,57 @@
+"""The attendant: one thread a host that keeps connections alive while environments work."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from .seat import Seat
+
+__all__ = ["Attendant"]
+
+_ROUND = 1.0
+"""Seconds between rounds: a ping is answered within it even while a step runs."""
+
+
+class Attendant:
+    """Looks after the seats whose environment has been busy for a whole round.
+
+    Args:
+        seats: Returns the open seats.
+        keepalive: Seconds between unsolicited pongs during a long call; ``None``: none.
+    """
+
+    def __init__(self, seats: Callable[[], Iterable[Seat]], keepalive: float | None) -> None:
+        self._seats = seats
+        self._keepalive = keepalive
+        self._started = False
+        self._seen: dict[str, tuple[int, float]] = {}
+
+    def start(self) -> None:
+        """Start the thread, once."""
+        if not self._started:
+            self._started = True
+            threading.Thread(target=self._run, name="attendant", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(_ROUND)
+            self.round(time.monotonic())
+
+    def round(self, now: float) -> None:
+        """Attend to the seats that are as busy as they were in the last round."""
+        seen: dict[str, tuple[int, float]] = {}
+        for seat in self._seats():
+            if not seat.busy:
+                continue
+            count, beaten = self._seen.get(seat.session, (-1, now))
+            if count == seat.count:
+                seat.attend()
+                if self._keepalive is not None and now - beaten >= self._keepalive:
+                    seat.beat()
+                    beaten = now
+            else:
+                beaten = now
+            seen[seat.session] = (seat.count, beaten)
+        self._seen = seen

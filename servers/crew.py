@@ -1,0 +1,270 @@
+"""The crew: the workers of a server, how they are started and how their ends are explained."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+from openenv_gym.errors import OpenEnvError, ServerDrainingError, StartupError, WorkerCrashedError
+
+from . import control as c
+from .board import Board
+from .building import plan_of
+from .host import Host
+from .settings import ServerSettings
+from .targets import Target
+from .template import command
+from .workers import ProcessWorker, ThreadWorker, Worker
+
+__all__ = ["Crew"]
+
+_LOG = logging.getLogger("openenv_gym.server")
+
+
+class Crew:
+    """The workers.
+
+    Args:
+        settings: The server's settings.
+        target: What it serves.
+        received: Takes what workers say.
+        ended: Told when a worker process is gone, and why.
+    """
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        target: Target,
+        received: Callable[[Worker, c.Message], None],
+        ended: Callable[[Worker, OpenEnvError], None],
+    ) -> None:
+        self._settings = settings
+        self._target = target
+        self._received = received
+        self._ended = ended
+        self._workers: dict[int, Worker] = {}
+        self._numbers = 0
+        self._link: c.ControlSocket | None = None
+        self._template: subprocess.Popen[bytes] | None = None
+        self._warm: asyncio.Future[None] | None = None
+        self._host: Host | None = None
+        self._draining = False
+
+    @property
+    def count(self) -> int:
+        """How many workers there are."""
+        return len(self._workers)
+
+    # -- life
+
+    def start(self) -> None:
+        """Start the template; needs no event loop."""
+        if self._settings.worker_count == 0:
+            return
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        environment = {name: value for name, value in os.environ.items() if name != "OPENENV_TOKEN"}
+        with theirs:
+            self._template = subprocess.Popen(
+                command("template", parent=os.getpid(), control=theirs.fileno()),
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=environment,
+            )
+        self._link = c.ControlSocket(ours)
+        self._link.post(c.Setup(self._target.text, self._settings.to_wire()))
+
+    async def open(self) -> None:
+        """Wait until workers can be had."""
+        loop = asyncio.get_running_loop()
+        if self._link is None:
+            await loop.run_in_executor(None, self._target.preload)
+            self._hire_threads()
+            return
+        self._warm = loop.create_future()
+        loop.add_reader(self._link.fileno(), self._template_readable)
+        await self._warm
+
+    async def drain(self, timeout: float) -> None:
+        """Let every worker finish what runs, within ``timeout`` seconds, then see them all gone."""
+        self._draining = True
+        deadline = asyncio.get_running_loop().time() + timeout
+        if self._host is not None:
+            self._host.drain(str(ServerDrainingError.code), "the server is shutting down")
+            await asyncio.to_thread(self._host.wait_empty, timeout)
+        for worker in list(self._workers.values()):
+            if isinstance(worker, ProcessWorker):
+                worker.send(c.Drain())
+        while any(isinstance(w, ProcessWorker) for w in self._workers.values()):
+            if asyncio.get_running_loop().time() > deadline:
+                _LOG.warning(
+                    "some environments did not finish within %g s; their workers are killed", timeout
+                )
+                for worker in list(self._workers.values()):
+                    worker.kill()
+                deadline += 5.0
+            await asyncio.sleep(0.01)
+        self._dismiss_template()
+
+    def _dismiss_template(self) -> None:
+        if self._link is not None:
+            asyncio.get_running_loop().remove_reader(self._link.fileno())
+            self._link.close()
+        if self._template is not None:
+            try:
+                self._template.wait(2.0)
+            except subprocess.TimeoutExpired:
+                self._template.kill()
+                self._template.wait()
+
+    # -- placing
+
+    async def place(self) -> Worker:
+        """Return the worker for the next session, starting one when that is due."""
+        most = self._settings.sessions_per_worker
+        able = [w for w in self._workers.values() if w.alive and not w.tainted]
+        if most:
+            able = [w for w in able if len(w.sessions) < most and not self._spent(w)]
+            wanted = not able
+        else:
+            wanted = self._host is None and len(able) < self._settings.worker_count
+            wanted = wanted and (not able or all(w.sessions for w in able))
+        if wanted and self._host is None:
+            return self._hire()
+        return min(able, key=lambda w: len(w.sessions))
+
+    def relieve(self, worker: Worker) -> None:
+        """Dismiss a worker that has done its part."""
+        if worker.sessions or not isinstance(worker, ProcessWorker) or self._draining:
+            return
+        if worker.tainted:
+            worker.kill()
+        elif self._spent(worker):
+            worker.send(c.Drain())
+            worker.alive = False
+
+    def _spent(self, worker: Worker) -> bool:
+        """Whether a worker that is promised to one session has had it."""
+        return self._settings.sessions_per_worker == 1 and worker.served > 0
+
+    def _hire(self) -> ProcessWorker:
+        if self._template is None or self._template.poll() is not None:
+            self._restart_template()
+        assert self._link is not None
+        self._numbers += 1
+        places = self._settings.places
+        worker = ProcessWorker(self._numbers, Board.shared(places), places, self._received)
+        self._workers[worker.number] = worker
+        if not self._link.post(c.Fork(worker.number), worker.handover):
+            asyncio.get_running_loop().add_writer(self._link.fileno(), self._template_writable)
+        return worker
+
+    def _hire_threads(self) -> None:
+        places = self._settings.places
+        board = Board(places)
+        loop = asyncio.get_running_loop()
+
+        def report(message: c.Message) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody needs the report
+                loop.call_soon_threadsafe(self._received, worker, message)
+
+        self._host = Host(
+            plan_of(self._settings, self._target), board, report, keepalive=self._settings.keepalive
+        )
+        worker = ThreadWorker(0, board, places, self._host.handle)
+        self._workers[0] = worker
+
+    # -- the template
+
+    def _restart_template(self) -> None:
+        _LOG.warning("the template process is gone; starting another")
+        loop = asyncio.get_running_loop()
+        if self._link is not None:
+            loop.remove_reader(self._link.fileno())
+            self._link.close()
+        self.start()
+        assert self._link is not None
+        loop.add_reader(self._link.fileno(), self._template_readable)
+
+    def _template_writable(self) -> None:
+        assert self._link is not None
+        if self._link.flush():
+            asyncio.get_running_loop().remove_writer(self._link.fileno())
+
+    def _template_readable(self) -> None:
+        assert self._link is not None
+        try:
+            alive = self._link.fill()
+        except BlockingIOError:
+            return
+        except OSError:
+            alive = False
+        while (item := self._link.take()) is not None:
+            self._template_said(item[0])
+        if not alive:
+            self._template_gone()
+
+    def _template_said(self, message: c.Message) -> None:
+        match message:
+            case c.Warm(error=error):
+                if self._warm is not None and not self._warm.done():
+                    if error is None:
+                        self._warm.set_result(None)
+                    else:
+                        self._warm.set_exception(_import_failed(self._target.text, error))
+            case c.Forked(worker=number, pid=pid):
+                worker = self._workers.get(number)
+                if isinstance(worker, ProcessWorker):
+                    worker.pid = pid
+                    if not worker.alive:
+                        worker.kill()
+            case c.Exited(worker=number, status=status):
+                self._exited(number, os.waitstatus_to_exitcode(status))
+
+    def _template_gone(self) -> None:
+        """The template ended, so the kernel killed its workers."""
+        assert self._link is not None
+        asyncio.get_running_loop().remove_reader(self._link.fileno())
+        if self._warm is not None and not self._warm.done():
+            self._warm.set_exception(StartupError("the template process ended while it started"))
+        for number, worker in list(self._workers.items()):
+            if isinstance(worker, ProcessWorker):
+                worker.kill()
+                self._exited(number, -signal.SIGKILL)
+
+    def _exited(self, number: int, code: int) -> None:
+        worker = self._workers.pop(number, None)
+        if not isinstance(worker, ProcessWorker):
+            return
+        worker.close()
+        self._ended(worker, _crash(code, list(worker.log)))
+
+
+def _crash(code: int, log: list[str]) -> WorkerCrashedError:
+    """Say how a worker ended; ``code`` is negative for a signal."""
+    details: dict[str, Any] = {"exit_code": code, "log": log[-20:]}
+    how = f"exited with code {code}"
+    if code < 0:
+        details["signal"] = name = _signal_name(-code)
+        how = f"was killed by {name}"
+    last = f"; its last lines:\n{chr(10).join(log[-5:])}" if log else ""
+    return WorkerCrashedError(f"the worker process {how}; reset() starts a new session{last}", **details)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
+
+
+def _import_failed(target: str, trace: str) -> StartupError:
+    last = trace.strip().splitlines()[-1]
+    return StartupError(f"{target} cannot be imported: {last}\n{trace}", log=trace.splitlines())

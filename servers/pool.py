@@ -1,0 +1,259 @@
+"""The pool: admits sessions, places them on workers, and learns how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from openenv_gym.errors import (
+    LocalProtocolError,
+    OpenEnvError,
+    ServerDrainingError,
+    SessionLostError,
+    from_wire,
+)
+from openenv_gym.protocol.messages import Hello
+
+from . import control as c
+from .building import check_hello
+from .crew import Crew
+from .records import Record, Records
+from .settings import ServerSettings
+from .slots import Slots
+from .targets import Target
+from .watch import Watch
+from .workers import Worker
+
+__all__ = ["Arrival", "Pool"]
+
+_LOG = logging.getLogger("openenv_gym.server")
+
+
+@dataclass
+class Arrival:
+    """A connection whose first message was read.
+
+    Attributes:
+        sock: Its socket.
+        unread: What was read beyond that message.
+        deflate: Whether permessage-deflate was negotiated.
+    """
+
+    sock: socket.socket
+    unread: bytes = b""
+    deflate: bool = False
+
+
+class Pool:
+    """Every session of a server.
+
+    Args:
+        settings: The server's settings.
+        target: What it serves.
+
+    All methods run on the server's event loop, except :meth:`start`.
+    """
+
+    def __init__(self, settings: ServerSettings, target: Target) -> None:
+        self.settings = settings
+        self.target = target
+        self.records = Records()
+        self.slots = Slots(settings.max_sessions, self._make_room)
+        self.draining = False
+        self._crew = Crew(settings, target, self._received, self._worker_ended)
+        self._watch = Watch(self.records, settings, self.end, self.condemn)
+        self._watching: asyncio.Task[None] | None = None
+        self._facts: dict[str, Any] | None = None
+        self._describing: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._describe_lock = asyncio.Lock()
+        self._idle_since: float | None = time.monotonic()
+
+    # -- life
+
+    def start(self) -> None:
+        """Start what needs no event loop: the template, which imports the environment meanwhile."""
+        self._crew.start()
+
+    async def open(self) -> None:
+        """Go on inside the event loop: workers can be had from here on.
+
+        Raises:
+            StartupError: The environment's module cannot be imported.
+        """
+        await self._crew.open()
+        self._watching = asyncio.create_task(self._watch.run())
+
+    async def drain(self, timeout: float) -> None:
+        """End all sessions after their running request, within ``timeout`` seconds; then end the workers."""
+        self.draining = True
+        self.slots.refuse_all()
+        await self._crew.drain(timeout)
+        if self._watching is not None:
+            self._watching.cancel()
+
+    # -- what is asked of it
+
+    def capacity(self) -> dict[str, Any]:
+        """Return the numbers for ``/capacity``."""
+        return {
+            "active": self.slots.active,
+            "max": self.slots.maximum,
+            "waiting": self.slots.waiting,
+            "detached": sum(record.detached for record in self.records.living.values()),
+            "workers": self._crew.count,
+        }
+
+    def idle_since(self) -> float | None:
+        """Return since when (``time.monotonic()``) there is no session, or ``None``."""
+        return self._idle_since
+
+    async def describe(self) -> dict[str, Any]:
+        """Return what ``welcome`` says of the environment; builds one the first time it is asked.
+
+        Raises:
+            OpenEnvError: The environment could not be built.
+        """
+        async with self._describe_lock:
+            if self._facts is None:
+                self._facts = await self._describe()
+            return self._facts
+
+    async def admit(self, hello: Hello, raw: bytes, arrival: Arrival) -> None:
+        """Give a newcomer a slot and a worker; from here on the worker owns the socket.
+
+        Raises:
+            OpenEnvError: It was refused; the socket is still the caller's.
+        """
+        check_hello(hello, self.target)
+        self._check_open()
+        if hello.session in self.records.living:
+            raise LocalProtocolError(f"the session {hello.session} is open already; resume it")
+        longest = self.settings.slot_wait
+        patience = hello.slot_timeout if longest is None else min(hello.slot_timeout, longest)
+        await self.slots.take(hello.lanes, patience, room_expected=self._room_expected(hello.lanes))
+        try:
+            self._check_open()
+            worker = await self._crew.place()
+        except BaseException:
+            self.slots.give(hello.lanes)
+            raise
+        place = worker.take_place()
+        record = Record(hello.session, hello.token, worker, place, hello)
+        self.records.living[hello.session] = record
+        worker.sessions.add(hello.session)
+        worker.served += 1
+        self._idle_since = None
+        opening = c.Open(hello.session, place, raw, arrival.unread, self.settings.is_local, arrival.deflate)
+        worker.send(opening, [arrival.sock.detach()])
+
+    def attach(self, record: Record, arrival: Arrival) -> None:
+        """Give a session its new connection; the worker owns it from here on."""
+        attach = c.Attach(record.session, arrival.unread, arrival.deflate)
+        record.worker.send(attach, [arrival.sock.detach()])
+
+    def end(self, record: Record, reason: OpenEnvError, *, now: bool = False) -> None:
+        """End a session."""
+        record.ending = reason
+        record.worker.send(c.End(record.session, str(reason.code), reason.message, reason.details, now))
+
+    def condemn(self, record: Record, reason: OpenEnvError) -> None:
+        """End a session whose call overran its deadline.
+
+        Alone in a worker process, the process is killed. Otherwise the call cannot be stopped: the client is
+        told, the slot is freed, and the worker gets no new sessions.
+        """
+        worker = record.worker
+        if worker.sessions == {record.session} and worker.killable:
+            record.ending = reason
+            worker.kill()
+            return
+        worker.tainted = True
+        self.end(record, reason, now=True)
+        self._finished(record.session, None, keep_place=True)
+        self._crew.relieve(worker)
+
+    # -- what workers say
+
+    def _received(self, worker: Worker, message: c.Message) -> None:
+        match message:
+            case c.Opened(facts=facts):
+                self._facts = self._facts or facts
+            case c.Detached(session=session):
+                if (record := self.records.living.get(session)) is not None:
+                    record.detached = True
+                    self._make_room(self.slots.waiting)
+            case c.Attached(session=session):
+                if (record := self.records.living.get(session)) is not None:
+                    record.detached = False
+            case c.Ended(session=session, error=error):
+                self._finished(session, error)
+                self._crew.relieve(worker)
+            case c.Described(place=place, facts=facts, error=error):
+                worker.give_place(place)
+                self._described(place, facts, error)
+
+    def _worker_ended(self, worker: Worker, reason: OpenEnvError) -> None:
+        """Note that a worker is gone, and with it its sessions."""
+        for session in list(worker.sessions):
+            record = self.records.living.get(session)
+            if record is not None and record.ending is None:
+                record.ending = reason
+            self._finished(session, None)
+        for future in self._describing.values():
+            if not future.done():
+                future.set_exception(reason)
+
+    def _finished(self, session: str, error: Any, *, keep_place: bool = False) -> None:
+        record = self.records.end(session, error)
+        if record is None:
+            return
+        record.worker.sessions.discard(session)
+        if not keep_place:
+            record.worker.give_place(record.place)
+        self.slots.give(record.hello.lanes)
+        if not self.records.living:
+            self._idle_since = time.monotonic()
+
+    # -- inside
+
+    def _check_open(self) -> None:
+        if self.draining:
+            raise ServerDrainingError("the server is shutting down")
+
+    def _room_expected(self, count: int) -> bool:
+        detached = sum(r.hello.lanes for r in self.records.living.values() if r.detached)
+        return self.slots.maximum - self.slots.active + detached >= count
+
+    def _make_room(self, needed: int) -> None:
+        """End detached sessions, the longest lost first, until ``needed`` slots come free."""
+        for record in list(self.records.living.values()):
+            if needed <= 0:
+                return
+            if record.detached and record.ending is None and self.slots.waiting:
+                self.end(record, SessionLostError("the connection was lost, and a newcomer got the slot"))
+                needed -= record.hello.lanes
+
+    async def _describe(self) -> dict[str, Any]:
+        await self.slots.take(1, self.settings.slot_wait or 60.0, room_expected=False)
+        try:
+            worker = await self._crew.place()
+            place = worker.take_place()
+            future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+            self._describing[place] = future
+            worker.send(c.Describe(place))
+            return await future
+        finally:
+            self.slots.give(1)
+
+    def _described(self, place: int, facts: Any, error: str | None) -> None:
+        future = self._describing.pop(place, None)
+        if future is None or future.done():
+            return
+        if error is None:
+            future.set_result(facts)
+        else:
+            future.set_exception(from_wire("construction", error, {}))

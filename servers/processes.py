@@ -1,0 +1,41 @@
+"""What a process does to itself before it runs environments (Linux; elsewhere these do nothing)."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import random
+import signal
+import sys
+
+__all__ = ["adopt_orphans", "die_with_parent", "reseed"]
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent's calling thread ends; ``parent`` is its pid."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before the request was in force
+        os._exit(0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose parent ended, so that none escapes."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def reseed() -> None:
+    """Give this fork its own random streams; it inherited those of the template."""
+    random.seed()
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(int.from_bytes(os.urandom(4), "little"))

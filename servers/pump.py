@@ -1,0 +1,147 @@
+"""The ASGI path: a connection that cannot be handed over is joined to its worker by a socket pair.
+
+The worker serves its end as it serves every other connection, so there is one session implementation. It is taken
+when TLS ends in uvicorn, where descriptors cannot be passed, or with ``--handover off``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketState
+
+from openenv_gym.errors import OpenEnvError, RemoteProtocolError
+from openenv_gym.protocol import frames
+from openenv_gym.protocol.codec import encode
+from openenv_gym.protocol.messages import SUBPROTOCOL
+
+from .arrivals import PATIENCE, Arrivals
+from .pool import Arrival, Pool
+from .problems import problem, status_of
+from .replies import error_reply
+from .security import check_origin, check_token
+from .settings import ServerSettings
+
+__all__ = ["Pump"]
+
+_CHUNK = 1 << 18
+_NO_KEY = bytes(4)
+
+
+class Pump:
+    """ASGI application for ``/ws``.
+
+    Args:
+        pool: Every session of the server.
+        settings: Its settings.
+    """
+
+    def __init__(self, pool: Pool, settings: ServerSettings) -> None:
+        self._arrivals = Arrivals(pool, settings)
+        self._settings = settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        websocket = WebSocket(scope, receive, send)
+        try:
+            self._check(websocket)
+        except OpenEnvError as exc:
+            await _refuse(websocket, exc)
+            return
+        await websocket.accept(SUBPROTOCOL)
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                first = await _receive(websocket)
+            if first is not None:
+                await self._arrivals.introduce(first, Arrival(theirs))
+                await _pump(websocket, ours)
+        except OpenEnvError as exc:
+            await _say(websocket, encode(error_reply(exc, alive=False)))
+        except (OSError, TimeoutError):
+            pass
+        finally:
+            ours.close()
+            theirs.close()
+            await _close(websocket)
+
+    def _check(self, websocket: WebSocket) -> None:
+        check_token(self._settings, websocket.headers.get("authorization"))
+        check_origin(self._settings, websocket.headers.get("origin"))
+        if SUBPROTOCOL not in websocket.scope.get("subprotocols", ()):
+            raise RemoteProtocolError(f"this server speaks the WebSocket subprotocol {SUBPROTOCOL}; offer it")
+
+
+async def _pump(websocket: WebSocket, sock: socket.socket) -> None:
+    """Carry messages both ways until one side ends."""
+    up = asyncio.create_task(_up(websocket, sock))
+    down = asyncio.create_task(_down(websocket, sock))
+    try:
+        await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (up, down):
+            task.cancel()
+        await asyncio.gather(up, down, return_exceptions=True)
+
+
+async def _up(websocket: WebSocket, sock: socket.socket) -> None:
+    """Client to worker. Frames are masked with zeros, which costs nothing and changes nothing."""
+    loop = asyncio.get_running_loop()
+    while (payload := await _receive(websocket)) is not None:
+        data = frames.header(0x80 | frames.BINARY, len(payload), True) + _NO_KEY + payload
+        try:
+            sent = sock.send(data)
+        except BlockingIOError:
+            sent = 0
+        if sent < len(data):
+            await loop.sock_sendall(sock, memoryview(data)[sent:])
+
+
+async def _down(websocket: WebSocket, sock: socket.socket) -> None:
+    """Worker to client."""
+    loop = asyncio.get_running_loop()
+    reader = frames.FrameReader(client=True)
+    while True:
+        reader.arrived = await loop.sock_recv_into(sock, reader.target)
+        if not reader.arrived:
+            return
+        while (event := reader.next()) is not None:
+            if not isinstance(event, frames.Frame):
+                await websocket.send({"type": "websocket.send", "bytes": bytes(event)})
+            elif event.opcode == frames.CLOSE:
+                code, reason = frames.parse_close(event.payload)
+                await websocket.close(code, reason)
+                return
+
+
+async def _receive(websocket: WebSocket) -> bytes | None:
+    """Return the next message; ``None`` when the client is gone."""
+    message = await websocket.receive()
+    if message["type"] == "websocket.disconnect":
+        return None
+    payload = message.get("bytes")
+    if payload is None:
+        raise RemoteProtocolError(f"{SUBPROTOCOL} uses binary messages only; a text message came")
+    return bytes(payload)
+
+
+async def _say(websocket: WebSocket, payload: bytes) -> None:
+    with contextlib.suppress(RuntimeError, OSError):
+        await websocket.send_bytes(payload)
+
+
+async def _close(websocket: WebSocket) -> None:
+    if websocket.application_state is not WebSocketState.DISCONNECTED:
+        with contextlib.suppress(RuntimeError, OSError):
+            await websocket.close(1011 if websocket.client_state is WebSocketState.DISCONNECTED else 1000)
+
+
+async def _refuse(websocket: WebSocket, exc: OpenEnvError) -> None:
+    from starlette.responses import JSONResponse
+
+    await websocket.send_denial_response(JSONResponse(problem(exc), status_of(exc)))

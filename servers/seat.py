@@ -1,0 +1,371 @@
+"""A seat: one session with its environment, its connection and the one thread that runs both.
+
+Strategy. All I/O on the connection happens under ``io``. The session's thread holds it except while the
+environment runs; then the attendant may take it to answer pings. So a socket has one reader and one writer at
+any moment, without a queue between them.
+
+The connection can be replaced from outside: :meth:`Seat.attach` leaves the new one in ``_arrivals`` and wakes
+the thread by ending the old one. :meth:`Seat.end` works the same way. Both are safe from any thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from openenv_gym.errors import (
+    MessageTooLargeError,
+    OpenEnvError,
+    ProtocolError,
+    RemoteProtocolError,
+    ServerConnectionError,
+    SessionLostError,
+)
+from openenv_gym.protocol import messages as m
+from openenv_gym.protocol.codec import encode
+from openenv_gym.protocol.session import Session, Side
+from openenv_gym.protocol.states import Phase
+from openenv_gym.transport.channel import Channel
+
+from .board import Operation
+from .replies import error_reply
+
+__all__ = ["Plan", "Seat", "Stage"]
+
+_LOG = logging.getLogger("openenv_gym.server")
+_GOING_AWAY = 1001
+_OPERATIONS: dict[type, Operation] = {m.Step: Operation.STEP, m.Reset: Operation.RESET, m.Close: Operation.CLOSE}
+
+
+class Stage(Protocol):
+    """What carries out the requests of a session: one lane, or many."""
+
+    def answer(self, request: Any) -> m.Reply:
+        """Carry out ``request``."""
+        ...
+
+    def close(self) -> None:
+        """Close every environment."""
+        ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the seats of a host work.
+
+    Attributes:
+        build: Makes a stage and says what it is: ``build(hello, local) -> stage, facts``.
+        describe: Builds an environment with the server's own arguments, says what it is, closes it.
+        grace: Seconds that a lost connection may take to come back.
+        limits: What ``welcome`` tells the client.
+        server: Name and version, for ``welcome``.
+    """
+
+    build: Callable[[m.Hello, bool], tuple[Stage, dict[str, Any]]]
+    describe: Callable[[], dict[str, Any]]
+    grace: float
+    limits: m.Limits
+    server: str
+
+
+class Seat:
+    """One session.
+
+    Args:
+        session: The session's id.
+        hello: Its first message, encoded.
+        local: Whether the client is on this machine (it may then pass any constructor argument).
+        channel: The client's connection, from which ``hello`` was read.
+        cell: Writes this session's cell of the board.
+        report: Tells the parent ``opened``, ``detached``, ``attached``, ``ended``.
+        plan: How the seats of this host work.
+    """
+
+    def __init__(
+        self,
+        session: str,
+        hello: bytes,
+        local: bool,
+        channel: Channel,
+        *,
+        cell: Callable[[int], None],
+        report: Callable[..., None],
+        plan: Plan,
+    ) -> None:
+        self.session = session
+        self.io = threading.Lock()
+        self.busy = False
+        self.plan = plan
+        self.channel: Channel | None = channel
+        self._hello = hello
+        self._local = local
+        self._cell = cell
+        self._report = report
+        self.count = 0
+        self._wire = Session(Side.SERVER, plan.limits.message)
+        self._stage: Stage | None = None
+        self._stage_answer: Callable[[Any], m.Reply] = _no_stage
+        self._welcome: m.Welcome | None = None
+        self._kept: Any = None
+        self._arrivals: deque[Channel] = deque()
+        self._changed = threading.Event()
+        self._ending: OpenEnvError | None = None
+        self._last_words: m.Error | None = None
+        self._done = False
+
+    # -- from other threads
+
+    def attach(self, channel: Channel) -> None:
+        """Take over a new connection; the old one is ended."""
+        self._arrivals.append(channel)
+        self._wake()
+
+    def end(self, reason: OpenEnvError) -> None:
+        """End the session as soon as the request that runs is done."""
+        self._ending = self._ending or reason
+        self._wake()
+
+    def condemn(self, reason: OpenEnvError) -> None:
+        """End the session now for the client; the environment is closed when (and if) its call returns."""
+        self.end(reason)
+        if self.busy and self.io.acquire(timeout=0.5):
+            try:
+                if self.busy:
+                    self._farewell()
+            finally:
+                self.io.release()
+
+    def attend(self) -> None:
+        """While the environment runs: answer pings, notice the end of the connection."""
+        if not self.busy or not self.io.acquire(blocking=False):
+            return
+        try:
+            channel = self._arrivals[-1] if self._arrivals else self.channel
+            if self.busy and channel is not None and not channel.closed:
+                channel.attend()
+        except (OSError, OpenEnvError):
+            self._report_detached()
+        finally:
+            self.io.release()
+
+    def beat(self) -> None:
+        """While the environment runs: show the client that this side lives."""
+        if not self.busy or not self.io.acquire(blocking=False):
+            return
+        try:
+            channel = self.channel
+            if self.busy and channel is not None and not channel.closed:
+                channel.pong()
+        except (OSError, OpenEnvError):
+            self._report_detached()
+        finally:
+            self.io.release()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        channel = self.channel
+        if channel is not None and not self.busy:
+            channel.stop_receiving()
+
+    # -- the session's thread
+
+    def run(self) -> None:
+        """Serve the session until it ends; the body of the session's thread."""
+        self.io.acquire()
+        try:
+            if self._open():
+                while not self._done and self._converse():
+                    pass
+        except BaseException:
+            _LOG.exception("session %s failed", self.session)
+        finally:
+            self._leave()
+
+    def _open(self) -> bool:
+        """Build the environment and say welcome; return whether the session lives."""
+        try:
+            hello = self._wire.receive(self._hello)
+            stage, facts = self._run(Operation.CONSTRUCTION, self.plan.build, hello, self._local)
+        except BaseException as exc:
+            self._last_words = error_reply(exc, alive=False, construction=True)
+            self._farewell()
+            return False
+        self._hello = b""
+        self._stage = stage
+        self._stage_answer = stage.answer
+        self._welcome = m.Welcome(
+            session=self.session,
+            token=hello.token,
+            lanes=hello.lanes,
+            limits=self.plan.limits,
+            server=self.plan.server,
+            **facts,
+        )
+        self._report("opened", facts)
+        if not self._arrivals:
+            self._say(self._welcome)
+        return True
+
+    def _converse(self) -> bool:
+        """Serve one connection; return whether the session may go on with another."""
+        try:
+            while self._ending is None and not self._arrivals:
+                channel = self.channel
+                if channel is None:
+                    break
+                self._exchange(channel)
+                if self._done:
+                    return False
+        except (OSError, ServerConnectionError, ProtocolError) as exc:
+            _LOG.debug("session %s lost its connection: %s", self.session, exc)
+        if self._ending is not None:
+            self._farewell()
+            return False
+        return self._next_connection()
+
+    def _exchange(self, channel: Channel) -> None:
+        """Read requests and answer them until something changes."""
+        receive, answer, send, wire = channel.recv, self._answer, channel.send, self._wire
+        while True:
+            try:
+                request = wire.receive(receive())
+            except (RemoteProtocolError, MessageTooLargeError) as exc:
+                if channel.closed:
+                    raise
+                self._say(error_reply(exc, alive=True))
+                continue
+            reply = answer(request)
+            if self._arrivals:  # the reply is kept; the new connection will ask for it
+                return
+            try:
+                data = wire.send(reply)
+            except OpenEnvError as exc:
+                self._kept = reply = error_reply(exc, request.id, alive=True)
+                data = wire.send(reply)
+            send(data)
+            if self._ending is not None:
+                return
+            if type(reply) is m.Closed:
+                self._done = True
+                return
+
+    def _answer(self, request: Any) -> m.Reply:
+        """Carry out a request, or repeat the kept reply of a request that was carried out before."""
+        kept = self._kept
+        if kept is not None and kept.id == request.id:
+            reply: m.Reply = kept
+            return reply
+        work = self._close_as_asked if type(request) is m.Close else self._stage_answer
+        try:
+            reply = self._run(_OPERATIONS.get(type(request), Operation.OTHER), work, request)
+        except BaseException as exc:
+            reply = error_reply(exc, request.id, alive=True)
+        self._kept = reply
+        return reply
+
+    def _run(self, operation: int, work: Callable[..., Any], *args: Any) -> Any:
+        """Run ``work`` as an operation that the board shows, with ``io`` released."""
+        self.count += 1
+        self.busy = True
+        self._cell(self.count * 16 + operation)
+        self.io.release()
+        try:
+            return work(*args)
+        finally:
+            self.io.acquire()
+            self.count += 1
+            self._cell(self.count * 16)
+            self.busy = False
+
+    def _next_connection(self) -> bool:
+        """Wait within the grace time to be resumed; return whether that happened."""
+        self._drop_channel()
+        self._wire.disconnect()
+        if not self._arrivals:
+            self._report_detached()
+        while not self._arrivals and self._ending is None:
+            if not self._changed.wait(self.plan.grace):
+                self._ending = SessionLostError(
+                    f"the connection was lost and not resumed within {self.plan.grace:g} s"
+                )
+            self._changed.clear()
+        if self._ending is not None:
+            self._farewell()
+            return False
+        while len(self._arrivals) > 1:
+            self._arrivals.popleft().abort()
+        self.channel = self._arrivals.popleft()
+        return self._resume(self.channel)
+
+    def _resume(self, channel: Channel) -> bool:
+        """Answer the ``resume`` that the parent checked."""
+        self._wire.phase = Phase.RESUMING
+        if self._kept is None and self._welcome is not None:  # the first one may have been lost
+            reply: m.Reply = self._welcome
+        else:
+            reply = m.Resumed(self.session, self._kept.id if self._kept is not None else 0)
+        self._report("attached")
+        with contextlib.suppress(OSError, ServerConnectionError):
+            channel.send(self._wire.send(reply))
+        return True
+
+    def _say(self, reply: m.Reply) -> None:
+        """Send a reply; a connection that cannot take it is lost, which the next read will show."""
+        channel = self.channel
+        if channel is None:
+            return
+        with contextlib.suppress(OSError, ServerConnectionError):
+            channel.send(self._wire.send(reply))
+
+    def _farewell(self) -> None:
+        """Tell a client that is still there why its session ends."""
+        if self._last_words is None and self._ending is not None:
+            self._last_words = error_reply(self._ending, alive=False)
+        for channel in (self.channel, *self._arrivals):
+            if channel is None or channel.closed:
+                continue
+            with contextlib.suppress(OSError, OpenEnvError):
+                if self._last_words is not None:
+                    channel.send(encode(self._last_words))
+                channel.close(_GOING_AWAY, "the session has ended", timeout=0.0)
+
+    def _leave(self) -> None:
+        """Close the environment and the connections, and free the slot."""
+        try:
+            self._run(Operation.CLOSE, self._close_stage)
+        except BaseException:
+            _LOG.exception("env.close() of session %s raised", self.session)
+        for channel in (self.channel, *self._arrivals):
+            if channel is not None and not channel.closed:
+                with contextlib.suppress(OSError, OpenEnvError):
+                    channel.close(timeout=0.0)
+        self.channel = None
+        self._cell(Operation.VACANT)
+        self._report("ended", self._last_words)
+        self.io.release()
+
+    def _close_stage(self) -> None:
+        stage, self._stage = self._stage, None
+        if stage is not None:
+            stage.close()
+
+    def _close_as_asked(self, request: m.Close) -> m.Closed:
+        self._close_stage()
+        return m.Closed(request.id)
+
+    def _drop_channel(self) -> None:
+        channel, self.channel = self.channel, None
+        if channel is not None:
+            channel.abort()
+
+    def _report_detached(self) -> None:
+        self._report("detached")
+
+
+def _no_stage(request: Any) -> m.Reply:
+    raise RemoteProtocolError("the environment is not built")

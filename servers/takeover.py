@@ -1,0 +1,148 @@
+"""The hand-over: our own WebSocket connections are taken from uvicorn and given to workers.
+
+uvicorn makes one :class:`TakeoverProtocol` a connection. Once the first request's head is complete, it is
+ours (a handshake that offers ``openenv.msgpack.v1``) or uvicorn's, whose own protocol then gets the connection
+as if it had had it from the start. Of a connection of ours the socket is duplicated and the transport aborted:
+no byte that the client sends after the handshake can be lost between the two, since what came with the head is
+kept and the rest is read from the socket itself, by exact reads, up to the end of the first message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+from typing import Any
+
+from openenv_gym.errors import OpenEnvError
+from openenv_gym.protocol.messages import SUBPROTOCOL
+
+from .arrivals import Arrivals, refusal
+from .pool import Arrival
+from .security import check_origin, check_token
+
+__all__ = ["TakeoverProtocol"]
+
+_LOG = logging.getLogger("openenv_gym.server")
+_LONGEST_HEAD = 64 * 1024
+_OURS = SUBPROTOCOL.encode()
+
+
+class TakeoverProtocol(asyncio.Protocol):
+    """Decides whose connection it is. uvicorn's ``http=`` setting names this class.
+
+    Args:
+        config: uvicorn's configuration. The state of its app holds ``arrivals``; without it all is uvicorn's.
+        server_state: uvicorn's.
+        app_state: uvicorn's.
+        _loop: The event loop.
+    """
+
+    def __init__(self, config: Any, server_state: Any, app_state: Any, _loop: Any = None) -> None:
+        self._arguments = {
+            "config": config,
+            "server_state": server_state,
+            "app_state": app_state,
+            "_loop": _loop,
+        }
+        state = config.app.state
+        self._arrivals: Arrivals | None = getattr(state, "arrivals", None)
+        self._transport: Any = None
+        self._head = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Note the transport."""
+        self._transport = transport
+        if self._arrivals is None or transport.get_extra_info("ssl_object") is not None:
+            self._pass_on()
+
+    def data_received(self, data: bytes) -> None:
+        """Collect the head of the first request, then decide."""
+        head = self._head = self._head + data
+        if head[:4] != b"GET "[: len(head)] or len(head) > _LONGEST_HEAD:
+            self._pass_on()
+            return
+        end = head.find(b"\r\n\r\n")
+        if end < 0:
+            return
+        end += 4
+        if _OURS in head[:end] and b"upgrade" in head[:end].lower():
+            self._take(head[:end], head[end:])
+        else:
+            self._pass_on()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client left before anything was decided."""
+
+    def eof_received(self) -> bool | None:
+        """The client will send no more, and has not said what it wants."""
+        return None
+
+    def _pass_on(self) -> None:
+        """Let uvicorn have the connection."""
+        inner = _uvicorn_protocol()(**self._arguments)
+        transport, head = self._transport, self._head
+        self._head = b""
+        transport.set_protocol(inner)
+        inner.connection_made(transport)
+        if head:
+            inner.data_received(head)
+
+    def _take(self, head: bytes, unread: bytes) -> None:
+        """Answer the handshake and take the socket."""
+        from websockets.extensions.permessage_deflate import ServerPerMessageDeflateFactory
+        from websockets.server import ServerProtocol
+
+        arrivals = self._arrivals
+        assert arrivals is not None
+        extensions = []
+        if arrivals.settings.compression == "deflate":
+            extensions.append(ServerPerMessageDeflateFactory(True, True))
+        protocol = ServerProtocol(subprotocols=[SUBPROTOCOL], extensions=extensions)  # type: ignore[list-item]
+        protocol.receive_data(head)
+        events = protocol.events_received()
+        if not events:  # not a request that websockets understands: uvicorn will say so
+            self._pass_on()
+            return
+        request: Any = events[0]
+        try:
+            check_token(arrivals.settings, request.headers.get("Authorization"))
+            check_origin(arrivals.settings, request.headers.get("Origin"))
+        except OpenEnvError as exc:
+            self._refuse(exc)
+            return
+        response = protocol.accept(request)
+        protocol.send_response(response)
+        answer = b"".join(protocol.data_to_send())
+        if response.status_code != 101:
+            self._transport.write(answer)
+            self._transport.close()
+            return
+        arrivals.welcome(Arrival(self._detach(), unread, bool(protocol.extensions)), answer)
+
+    def _refuse(self, exc: OpenEnvError) -> None:
+        self._transport.write(refusal(exc))
+        self._transport.close()
+
+    def _detach(self) -> socket.socket:
+        """Return a socket of our own; the transport closes its descriptor, not the connection."""
+        transport = self._transport
+        theirs = transport.get_extra_info("socket")
+        sock = socket.socket(fileno=os.dup(theirs.fileno()))
+        sock.setblocking(False)
+        transport.pause_reading()
+        transport.abort()
+        return sock
+
+
+def _uvicorn_protocol() -> Any:
+    """Return the HTTP protocol that uvicorn would have chosen."""
+    with contextlib.suppress(ImportError):
+        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+        return HttpToolsProtocol
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    return H11Protocol
