@@ -1,0 +1,40 @@
+"""Errors as HTTP answers: ``{"code", "message", "details"}`` and a status."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from openenv_gym.errors import ErrorCode, OpenEnvError
+
+__all__ = ["problem", "problem_json", "status_of"]
+
+_STATUS: dict[str, int] = {
+    ErrorCode.AUTHENTICATION: 401,
+    ErrorCode.FORBIDDEN: 403,
+    ErrorCode.SESSION_LOST: 404,
+    ErrorCode.MISMATCH: 409,
+    ErrorCode.TOO_LARGE: 413,
+    ErrorCode.CONFIG: 422,
+    ErrorCode.PROTOCOL: 400,
+    ErrorCode.VERSION: 426,
+    ErrorCode.CAPACITY: 503,
+    ErrorCode.DRAINING: 503,
+    ErrorCode.STARTUP: 503,
+}
+
+
+def status_of(error: OpenEnvError) -> int:
+    """Return the HTTP status that goes with ``error``; 500 when none fits better."""
+    return _STATUS.get(error.code, 500)
+
+
+def problem(error: OpenEnvError) -> dict[str, Any]:
+    """Return the JSON object that reports ``error``; details that JSON cannot hold become their repr."""
+    details: dict[str, Any] = json.loads(json.dumps(error.details, default=repr, skipkeys=True))
+    return {"code": str(error.code), "message": error.message, "details": details}
+
+
+def problem_json(error: OpenEnvError) -> bytes:
+    """Return :func:`problem` as the body of an answer."""
+    return json.dumps(problem(error)).encode()
