@@ -7,12 +7,10 @@ from typing import Any
 
 from ..errors import LocalProtocolError, MessageTooLargeError, RemoteProtocolError
 from .codec import decode_reply, decode_request, encode
-from .messages import Error, Hello, Reply, Request, Resume, Resumed, Welcome
+from .messages import Error, Hello, Reply, Request, Welcome
 from .states import ANSWERS, TRANSITIONS, Phase
 
 __all__ = ["Session", "Side"]
-
-_OPENERS = (Hello, Resume)
 
 
 class Side(Enum):
@@ -63,13 +61,14 @@ class Session:
             LocalProtocolError: The message may not be sent now.
             MessageTooLargeError: The peer would refuse the frame. Nothing has changed; the session lives.
         """
-        if type(message) not in self._ours:
+        kind = type(message)
+        if kind not in self._ours:
             raise LocalProtocolError(f"a {self.side.value} does not send {_name(message)}")
         frame = encode(message)  # first: a failed encoding must not move the phase
         limit = self.peer_max_message
         if limit and len(frame) > limit:
             raise too_large(len(frame), limit)
-        self._advance(message, LocalProtocolError)
+        self._advance(message, kind, LocalProtocolError)
         return frame
 
     def receive(self, frame: bytes | bytearray | memoryview) -> Any:
@@ -79,9 +78,11 @@ class Session:
             RemoteProtocolError: The frame holds no message, or one that may not come now.
         """
         message = self._decode(frame)
-        if self.side is Side.CLIENT and self._late(getattr(message, "id", 0)):
-            return None
-        self._advance(message, RemoteProtocolError)
+        if self.side is Side.CLIENT:
+            answered = getattr(message, "id", 0)
+            if 0 < answered <= self.last_id and (self.pending is None or answered != self.last_id):
+                return None
+        self._advance(message, type(message), RemoteProtocolError)
         return message
 
     def abandon(self) -> None:
@@ -107,48 +108,41 @@ class Session:
         self.phase = Phase.BUSY
         return encode(self.pending)
 
-    def _late(self, answered: int) -> bool:
-        """Whether a reply answers a request that was given up."""
-        return 0 < answered <= self.last_id and (self.pending is None or answered != self.last_id)
-
-    def _advance(self, message: Any, blame: type[LocalProtocolError] | type[RemoteProtocolError]) -> None:
+    def _advance(self, message: Any, kind: type, blame: _Blame) -> None:
         """Move to the next phase: the only place that reads the table."""
-        kind = type(message)
         phase = TRANSITIONS[self.phase].get(kind)
         if phase is None:
             raise blame(f"{_name(message)} may not come in phase {self.phase.name.lower()}")
-        if kind in ANSWERS:
-            self._request(message, kind, blame)
-        else:
-            self._reply(message, kind, blame)
-        self.phase = Phase.CLOSED if kind is Error and not message.alive else phase
+        if phase is Phase.BUSY:
+            if message.id != self.last_id + 1:
+                self._check_repeat(message, blame)
+            self.last_id = message.id
+            self.pending = message
+        elif self.phase is Phase.BUSY:
+            if message.id != self.last_id or kind is not ANSWERS[type(self.pending)]:
+                self._check_answer(message, kind, blame)
+            self.pending = None
+        elif self.side is _LEARNS.get(kind):
+            self.peer_max_message = message.limits.message
+        if kind is Error and not message.alive:
+            phase = Phase.CLOSED
+        self.phase = phase
 
-    def _request(self, message: Any, kind: type, blame: Any) -> None:
-        if kind in _OPENERS:
-            if kind is Hello and self.side is Side.SERVER:
-                self.peer_max_message = message.limits.message
-            return
-        due = self.last_id + 1
-        if message.id != due and (self.side is Side.CLIENT or not 0 < self.last_id <= message.id):
-            # a server also takes the newest id again (a repeat after a resume) and later ones (the client
-            # gave up a request that never arrived)
-            raise blame(f"{_name(message)} has id {message.id}; {due} was due")
-        self.last_id = message.id
-        self.pending = message
+    def _check_repeat(self, message: Any, blame: _Blame) -> None:
+        """Check a request that is not the next one.
 
-    def _reply(self, message: Any, kind: type, blame: Any) -> None:
-        if kind is Welcome:
-            if self.side is Side.CLIENT:
-                self.peer_max_message = message.limits.message
-            return
-        if kind is Resumed or self.phase is not Phase.BUSY:
-            return
-        asked = type(self.pending)
-        if kind is not Error and ANSWERS[asked] is not kind:
+        A server also takes the newest id again (a repeat after a resume) and later ones (the client gave up
+        a request that never arrived).
+        """
+        if self.side is Side.CLIENT or not 0 < self.last_id <= message.id:
+            raise blame(f"{_name(message)} has id {message.id}; {self.last_id + 1} was due")
+
+    def _check_answer(self, message: Any, kind: type, blame: _Blame) -> None:
+        """Check a reply that is not simply the one that is due."""
+        if kind is not Error and kind is not ANSWERS[type(self.pending)]:
             raise blame(f"{_name(message)} does not answer {_name(self.pending)}")
         if message.id != self.last_id and not (kind is Error and message.id == 0):
             raise blame(f"{_name(message)} answers request {message.id}; {self.last_id} is outstanding")
-        self.pending = None
 
 
 def too_large(size: int, limit: int) -> MessageTooLargeError:
@@ -166,5 +160,8 @@ def _name(message: Any) -> str:
     return f"'{type(message).__struct_config__.tag}'"
 
 
+_Blame = type[LocalProtocolError] | type[RemoteProtocolError]
+#: Who learns the peer's limits from which message.
+_LEARNS: dict[type, Side] = {Hello: Side.SERVER, Welcome: Side.CLIENT}
 _REQUESTS = frozenset(ANSWERS)
 _REPLIES = frozenset(ANSWERS.values()) | {Error}

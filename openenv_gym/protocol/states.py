@@ -48,6 +48,9 @@ class Phase(Enum):
     CLOSED = auto()
     """Nothing may follow."""
 
+    # Enum's own hash runs in Python, and every message looks its phase up.
+    __hash__ = object.__hash__
+
 
 #: The reply that each request asks for; ``error`` answers every one of them.
 ANSWERS: dict[type, type] = {
