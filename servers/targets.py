@@ -82,7 +82,7 @@ class Target:
             ConfigError: There is no such environment in the module.
             Exception: Whatever the module raises.
         """
-        self._source()
+        _creator(self._source())
 
     def spec(self) -> dict[str, Any]:
         """Return ``max_episode_steps``, ``reward_threshold``, ``nondeterministic`` of the registration."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -334,8 +335,20 @@ def test_an_environment_of_the_old_gym_is_named(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_registration_for_vectors_only_is_named() -> None:
-    with pytest.raises(ConfigError, match="no entry_point"):
-        resolve("t_targets_mod:t_mod/Vector-v0").build()
+    target = resolve("t_targets_mod:t_mod/Vector-v0")
+    for attempt in (target.preload, target.build):
+        with pytest.raises(ConfigError, match="no entry_point"):
+            attempt()
+
+
+def test_preloading_imports_the_environment_itself() -> None:
+    code = (
+        "import sys; from openenv_gym.servers.targets import resolve; target = resolve('CartPole-v1');"
+        "name = 'gymnasium.envs.classic_control.cartpole'; before = name in sys.modules;"
+        "target.preload(); print(before, name in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "False True\n"
 
 
 def test_what_a_constructor_raises_comes_through() -> None:
