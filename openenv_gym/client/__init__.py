@@ -1,0 +1,1 @@
+"""The client side of the binary protocol: endpoint, settings, connection."""

@@ -1,0 +1,366 @@
+"""A remote environment as an ordinary ``gymnasium.Env``."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import struct
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+
+from . import __version__
+from .client.attributes import RemoteAttributes
+from .client.opening import Opener
+from .client.secrets import redact
+from .client.settings import take_settings
+from .client.sync import Connection
+from .errors import (
+    ConfigError,
+    EnvClosedError,
+    EnvironmentMismatchError,
+    InterruptedStepError,
+    NotCopyableError,
+    OpenEnvError,
+    RemoteProtocolError,
+    ResetNeededError,
+    ServerConnectionError,
+    SessionLostError,
+)
+from .protocol.columns import column_codec
+from .protocol.messages import Call, Render, Reset, Set, Step
+from .protocol.specs import from_spec
+from .protocol.values import pack
+
+__all__ = ["RemoteEnv"]
+
+_LOG = logging.getLogger("openenv_gym.client")
+_PRINTED = logging.getLogger("openenv_gym.server")
+_DOUBLE = struct.Struct("<d").unpack
+#: Flags of a transition to ``terminated`` and ``truncated``, in the type the environment returned.
+_FLAGS = [
+    tuple(np.bool_(bool(flags & bit)) if flags & (bit << 2) else bool(flags & bit) for bit in (1, 2))
+    for flags in range(32)
+]
+_CHANGING = {Step: "step", Reset: "reset", Set: "assignment", Call: "method call"}
+
+
+class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
+    """An environment that runs in an environment server.
+
+    Made by ``gym.make``: ``openenv/Echo-v0``, ``openenv/Gym-v0`` (``env_id=``), ``openenv/Remote-v0``
+    (``base_url=``), ``remote/<id>`` (mirrors) and ids made by :func:`openenv_gym.register`.
+
+    Observations, rewards, flags and infos are those of the environment, type and bits included. Public
+    attributes and methods that this class lacks are those of the remote environment: ``env.unwrapped.x``,
+    ``env.get_wrapper_attr("x")``; setting one sets it there.
+
+    A request is executed at most once. A lost connection is resumed; when the session itself is lost, a typed
+    error is raised and :meth:`reset` opens a new session. With ``on_error="truncate"`` :meth:`step` then
+    returns the last observation, reward 0.0, ``truncated=True`` and ``info["openenv"]``, a dict with
+    ``error`` (code), ``message`` and ``server``. What the environment itself raises is always raised.
+
+    Args:
+        target: What the server hosts, as ``python -m openenv_gym.serve`` takes it; ``None``: whatever the
+            server at ``base_url`` hosts.
+        render_mode: The environment's render mode.
+        time_limit: Whether the environment keeps the time limit of its registration.
+        kwargs: ``env_id`` (instead of ``target``), the settings of
+            :class:`~openenv_gym.client.settings.ClientSettings`, and the environment's own arguments.
+
+    Raises:
+        ConfigError: An argument is wrong.
+        OpenEnvError: There is no session to be had; the class says why.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array", "ansi"]}  # noqa: RUF012 - Gymnasium's own form
+
+    _opener: Opener | None = None
+    _connection: Connection | None = None
+    #: The connection while there is an episode to step.
+    _live: Connection | None = None
+    _obstacle: tuple[type[OpenEnvError], str] = (
+        ResetNeededError,
+        "there is no episode yet; call reset() first",
+    )
+    _closed: bool = False
+    _interrupted: bool = False
+    _truncate: bool = False
+    _last: Any = None
+    _after_step: Callable[[Any], None] | None = None
+    _spec: EnvSpec | None = None
+    _spaces: tuple[gym.Space[Any], gym.Space[Any]] | None = None
+
+    def __init__(
+        self,
+        target: str | None = None,
+        render_mode: str | None = None,
+        *,
+        time_limit: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        if target is None and "env_id" in kwargs:
+            target = kwargs.pop("env_id")
+            if target is None:
+                raise ConfigError("pass env_id=, any Gymnasium id, such as env_id='CartPole-v1'")
+        if target is not None and (not isinstance(target, str) or not target):
+            raise ConfigError(f"what to run is a text, such as 'CartPole-v1', not {target!r}")
+        if not isinstance(time_limit, bool):
+            raise ConfigError(
+                "time_limit is True or False; an argument of the environment goes into env_kwargs"
+            )
+        settings = take_settings(kwargs)
+        self._opener = Opener(
+            settings,
+            target,
+            time_limit=time_limit,
+            render_mode=render_mode,
+            client=f"openenv_gym/{__version__}",
+        )
+        self._truncate = settings.on_error == "truncate"
+        if self._truncate or self._opener.provider is not None:
+            self._after_step = self._keep_up
+        connection = self._opener.open(patient=False)
+        try:
+            self._adopt(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+
+    # -- the environment
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Step the episode; returns what the environment returned.
+
+        Raises:
+            InvalidActionError: The action is not in the action space; nothing was sent.
+            ResetNeededError: There is no episode; :class:`~openenv_gym.errors.InterruptedStepError` after an
+                interrupt.
+            RemoteEnvironmentError: The environment raised.
+            SessionLostError, ServerConnectionError: The episode is lost (unless ``on_error="truncate"``).
+        """
+        connection = self._live
+        if connection is None:
+            self._refuse()
+        column = self._encode_action(action, "action")
+        try:
+            reply = connection.request(Step, column)
+        except BaseException as exc:
+            return self._step_failed(exc)
+        try:
+            observation = self._decode_observation(reply.observations)
+            rewards, infos = reply.rewards, reply.infos
+            reward = _DOUBLE(rewards)[0] if type(rewards) is bytes else rewards[0]
+            terminated, truncated = _FLAGS[reply.flags[0]]
+            info = infos[0] if infos is not None else {}
+        except (RemoteProtocolError, LookupError, TypeError, struct.error) as exc:
+            raise self._malformed(exc) from exc
+        if reply.warnings:
+            _warn(reply.warnings)
+        if self._after_step is not None:
+            self._after_step(observation)
+        return observation, reward, terminated, truncated, info
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode, in a new session if the old one is lost.
+
+        Args:
+            seed: Passed to the environment as it is.
+            options: Passed to the environment as they are.
+
+        Returns:
+            Observation and info, as the environment returned them.
+
+        Raises:
+            ValueNotCarriedError: ``options`` hold something that has no form on the wire.
+            OpenEnvError: There is no session to be had, or it was lost meanwhile; another call may succeed.
+        """
+        super().reset(seed=seed)
+        seeds = None if seed is None else [pack(seed, "seed")]
+        packed = pack(options, "options")
+        connection = self._standing()
+        self._live = None
+        self._obstacle = ResetNeededError, "the last reset() failed; call it again"
+        try:
+            reply = connection.request(Reset, seeds, packed)
+        except BaseException as exc:
+            self._failed(exc, Reset)
+            raise
+        finally:
+            self._forward()
+        try:
+            observation = self._decode_observation(reply.observations)
+            info = reply.infos[0] if reply.infos is not None else {}
+        except (RemoteProtocolError, LookupError, TypeError) as exc:
+            raise self._malformed(exc) from exc
+        self._interrupted = False
+        self._live = connection
+        self._last = observation if self._truncate else None
+        if reply.warnings:
+            _warn(reply.warnings)
+        return observation, info
+
+    def render(self) -> Any:
+        """Return what the environment's ``render`` returns: an ``(h, w, 3)`` uint8 array, a str ..."""
+        if self.render_mode is None:
+            gym.logger.warn(
+                "render() without a render_mode; pass one to gym.make, such as render_mode='rgb_array'"
+            )
+        return self._ask(Render).frames[0]
+
+    def close(self) -> None:
+        """Close the environment and end the session. Further calls do nothing."""
+        if self._closed:
+            return
+        connection, self._connection, self._live = self._connection, None, None
+        self._closed = True
+        self._obstacle = EnvClosedError, "the env is closed; make a new one"
+        if connection is not None:
+            connection.close()
+        self._forward()
+
+    @property
+    def base_url(self) -> str:
+        """The server's address, without secrets."""
+        return str(self._opener.endpoint) if self._opener is not None else ""
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """The registration this env was made from, without secrets; ``gym.make(env.spec)`` works here."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        if spec is not None:
+            spec = copy.copy(spec)
+            spec.kwargs = redact(spec.kwargs)
+        self._spec = spec
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise NotCopyableError(
+            "a live env cannot be pickled or deep-copied; make another with gym.make(env.spec), or pass a"
+            " function that makes it: lambda: gym.make(...)"
+        )
+
+    def __del__(self) -> None:
+        connection = self._connection
+        if connection is None or connection.over or sys.is_finalizing():
+            return
+        connection.discard()
+        warnings.warn(f"an env on {self.base_url} was not closed; call close()", ResourceWarning, 2, self)
+
+    # -- inside
+
+    def _ask(self, kind: type, *args: Any) -> Any:
+        connection = self._connection
+        if connection is None or self._interrupted:
+            self._refuse()
+        try:
+            return connection.request(kind, *args)
+        except BaseException as exc:
+            self._failed(exc, kind)
+            raise
+
+    def _adopt(self, connection: Connection) -> None:
+        """Take over what the server says of the environment."""
+        welcome = connection.welcome
+        observation_space = from_spec(welcome.observation_space)
+        action_space = from_spec(welcome.action_space)
+        if self._spaces is not None:
+            if (observation_space, action_space) != self._spaces:
+                raise EnvironmentMismatchError(
+                    f"{self.base_url} hosts an environment with other spaces than before; make a new env",
+                    server=self.base_url,
+                )
+            return
+        self._spaces = observation_space, action_space
+        self._decode_observation = column_codec(observation_space).decode_one
+        self._encode_action = column_codec(action_space, actions=True).encode_one
+        self.observation_space, self.action_space = observation_space, action_space
+        metadata = welcome.metadata
+        self.metadata = dict(metadata) if isinstance(metadata, dict) else {}
+        self.metadata.setdefault("render_modes", [])
+        self.render_mode = welcome.render_mode
+
+    def _standing(self) -> Connection:
+        """Return a session, a new one if the old is lost."""
+        if self._closed or self._opener is None:
+            self._refuse()
+        connection = self._connection
+        if connection is not None and not connection.over:
+            try:
+                connection.check()
+                return connection
+            except (SessionLostError, ServerConnectionError) as exc:
+                _LOG.warning(
+                    "%s: a new session is opened, the old one is lost: %s", self.base_url, exc.message
+                )
+        self._connection = None
+        connection = self._opener.open(patient=True)
+        try:
+            self._adopt(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        return connection
+
+    def _refuse(self) -> NoReturn:
+        kind, message = self._obstacle
+        raise kind(message)
+
+    def _step_failed(self, exc: BaseException) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Raise ``exc``, or return the truncated transition that stands for it."""
+        self._failed(exc, Step)
+        if not self._truncate or not isinstance(exc, SessionLostError | ServerConnectionError):
+            raise exc
+        _LOG.warning("%s: the episode is truncated: %s", self.base_url, exc.message)
+        facts = {"error": str(exc.code), "message": exc.message, "server": exc.server}
+        return copy.deepcopy(self._last), 0.0, False, True, {"openenv": facts}
+
+    def _failed(self, exc: BaseException, kind: type) -> None:
+        """Note what a failed request means for the next ones."""
+        self._forward()
+        connection = self._connection
+        if connection is not None and connection.over:
+            self._connection = self._live = None
+            self._obstacle = ResetNeededError, f"the session was lost ({exc}); reset() starts a new one"
+        elif not isinstance(exc, OpenEnvError) and kind in _CHANGING:
+            self._live = None
+            self._interrupted = True
+            self._obstacle = (
+                InterruptedStepError,
+                f"the last {_CHANGING[kind]} was interrupted, so its result is unknown; call reset()",
+            )
+
+    def _malformed(self, exc: Exception) -> RemoteProtocolError:
+        if self._connection is not None:
+            self._connection.drop()
+        self._connection = self._live = None
+        self._obstacle = ResetNeededError, "the server sent a reply that cannot be read; call reset()"
+        return RemoteProtocolError(
+            f"{self.base_url} sent a reply that does not fit the protocol: {exc}", server=self.base_url
+        )
+
+    def _keep_up(self, observation: Any) -> None:
+        if self._truncate:
+            self._last = observation
+        if _PRINTED.isEnabledFor(logging.INFO):
+            self._forward()
+
+    def _forward(self) -> None:
+        if self._opener is not None:
+            self._opener.forward()
+
+
+def _warn(texts: list[str]) -> None:
+    for text in texts:
+        warnings.warn(text, UserWarning, stacklevel=3)

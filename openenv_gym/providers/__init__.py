@@ -1,0 +1,1 @@
+"""Where a server runs is a provider's business."""
