@@ -10,6 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .registration import register_all as _register_all
+
 if TYPE_CHECKING:
     from . import errors as errors
     from . import spaces as spaces
@@ -46,14 +48,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def _register() -> None:
-    try:
-        from .registration import register_all
-    except ModuleNotFoundError as exc:
-        if exc.name != f"{__name__}.registration":
-            raise
-    else:
-        register_all()
-
-
-_register()
+_register_all()

@@ -21,6 +21,7 @@ ROWS: dict[str, int] = {
     "openenv_gym": 2,
     "openenv_gym.env": 2,
     "openenv_gym.registration": 2,
+    "openenv_gym.sampling": 2,
     "openenv_gym.spaces": 2,
     "openenv_gym.testing": 2,
     "openenv_gym.servers": 3,
@@ -43,12 +44,12 @@ LIBRARIES: dict[int, set[str]] = {
 EXTRA_LIBRARIES: dict[str, set[str]] = {
     "openenv_gym.protocol.specs": {"gymnasium"},
     "openenv_gym.protocol.columns": {"gymnasium"},
-    "openenv_gym.spaces": {"jsonschema"},
+    "openenv_gym.spaces": {"jsonschema", "referencing"},
     "openenv_gym.servers": {"starlette", "uvicorn", "websockets"},
 }
 """Room or module -> what it may use beyond its row."""
 
-LATE = {"docker", "jsonschema", "kubernetes", "ray", "websockets"}
+LATE = {"docker", "jsonschema", "kubernetes", "ray", "referencing", "websockets"}
 """Imported inside functions only, outside the server: a training worker that never needs them never pays."""
 
 

@@ -105,6 +105,7 @@ def test_package_data_lists_every_other_file() -> None:
         for folder in PACKAGE_DIRS
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and path.suffix not in (".py", ".pyc", ".md") and path.name != "Dockerfile"
+        if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
     }
     assert others <= listed
 
