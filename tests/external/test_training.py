@@ -1,0 +1,75 @@
+"""Training scripts that know nothing of this project give the same results remotely as locally."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.external import ROOT, ensure_venv, run
+
+HERE = Path(__file__).parent
+LOCAL, REMOTE = "CartPole-v1", "remote/CartPole-v1"
+PREFIXED = f"openenv_gym:{REMOTE}"
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def python() -> Path:
+    return ensure_venv()
+
+
+def returns(python: Path, script: str, args: list[str], cwd: Path) -> list[float]:
+    printed = run(python, [str(HERE / script), *args], cwd)
+    return [float(value) for value in json.loads(printed.splitlines()[-1])]
+
+
+def test_stable_baselines_returns_are_equal_one_by_one(python: Path, tmp_path: Path) -> None:
+    local = returns(python, "sb3_ppo.py", [LOCAL, "4096", "7"], tmp_path)
+    remote = returns(python, "sb3_ppo.py", [PREFIXED, "4096", "7"], tmp_path)
+    assert len(local) > 50
+    assert remote == local
+
+
+def test_single_file_script_returns_are_equal_one_by_one(python: Path, tmp_path: Path) -> None:
+    def episodes(env_id: str) -> list[str]:
+        printed = run(python, [str(HERE / "single_file_ppo.py"), "--env-id", env_id], tmp_path)
+        return re.findall(r"episodic_return=(\S+)", printed)
+
+    local = episodes(LOCAL)
+    assert len(local) > 50
+    assert episodes(PREFIXED) == local
+
+
+def test_masks_reach_the_maskable_policy(python: Path, tmp_path: Path) -> None:
+    target = "tests.support.testenvs:Masked-v0"
+    kwargs: dict[str, Any] = {"env_id": target}
+    local = returns(python, "maskable_ppo.py", [target, "1024", "3"], ROOT)
+    remote = returns(
+        python, "maskable_ppo.py", ["openenv_gym:openenv/Gym-v0", "1024", "3", json.dumps(kwargs)], ROOT
+    )
+    assert len(local) > 50
+    assert remote == local
+
+
+def test_zoo_command_line_gives_equal_returns(python: Path, tmp_path: Path) -> None:
+    def episodes(env_id: str) -> list[list[str]]:
+        logs = tmp_path / env_id.replace("/", "-")
+        command = ["-m", "rl_zoo3.train", "--algo", "ppo", "--env", env_id, "--gym-packages", "openenv_gym"]
+        options = ["-conf", str(HERE / "zoo.yml"), "--eval-freq", "-1", "-f", str(logs), "--seed", "5"]
+        run(python, [*command, *options, "--num-threads", "1"], tmp_path)
+        return [_rewards(path) for path in sorted(logs.rglob("*.monitor.csv"))]
+
+    local = episodes(LOCAL)
+    assert [len(rewards) > 10 for rewards in local] == [True, True]
+    assert episodes(REMOTE) == local
+
+
+def _rewards(path: Path) -> list[str]:
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    return [row["r"] for row in csv.DictReader(lines)]
