@@ -1,0 +1,1 @@
+"""Benchmarks: one question a file; README.md says how to read them."""
