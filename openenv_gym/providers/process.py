@@ -30,7 +30,7 @@ from .output import Output, lock_file
 
 __all__ = ["ProcessProvider"]
 
-_PREFIX = "openenv-"
+_PREFIX = "openenv-gym-"
 _LOG_NAME = "server.log"
 _LONGEST_SOCKET_PATH = 103
 _STOP_TIMEOUT = 6.0
@@ -269,7 +269,7 @@ def _sweep(folder: Path) -> None:
         return
     if not folder.is_dir() or folder.is_symlink() or time.time() - about.st_mtime < _NEWBORN:
         return
-    # A folder of ours without its file is the rest of an earlier sweep.
-    if set(os.listdir(folder)) <= {"s", _LOG_NAME} and not lock_file(folder / _LOG_NAME):
-        return
-    shutil.rmtree(folder, ignore_errors=True)
+    # A folder with anything else in it is not ours, whatever it is called; one of ours without its log is the
+    # rest of an earlier sweep.
+    if set(os.listdir(folder)) <= {"s", _LOG_NAME} and lock_file(folder / _LOG_NAME):
+        shutil.rmtree(folder, ignore_errors=True)
