@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def _per_element() -> spaces.Box:
 
 def _graph(edges: bool = True) -> spaces.Graph:
     node = spaces.Box(-1.0, 1.0, (3,), np.float32)
-    return spaces.Graph(node, spaces.Discrete(4, start=-1) if edges else None)
+    return spaces.Graph(node, spaces.Discrete(4) if edges else None)
 
 
 def _nested() -> spaces.Dict:
@@ -67,7 +68,6 @@ SPACES: dict[str, Callable[[], spaces.Space[Any]]] = {
     "box_per_element": _per_element,
     "discrete": lambda: spaces.Discrete(7),
     "discrete_start": lambda: spaces.Discrete(5, start=-3),
-    "discrete_uint8": lambda: spaces.Discrete(200, dtype=np.uint8),
     "multi_binary": lambda: spaces.MultiBinary(5),
     "multi_binary_2d": lambda: spaces.MultiBinary([2, 3]),
     "multi_discrete": lambda: spaces.MultiDiscrete([3, 4, 5]),
@@ -88,6 +88,8 @@ SPACES: dict[str, Callable[[], spaces.Space[Any]]] = {
     "json": Json,
     "nested": _nested,
 }
+if "dtype" in signature(spaces.Discrete).parameters:  # from Gymnasium 1.3 on
+    SPACES["discrete_uint8"] = lambda: spaces.Discrete(200, dtype=np.uint8)
 
 
 def space(kind: str) -> spaces.Space[Any]:
