@@ -11,12 +11,13 @@ import contextlib
 import socket
 
 from starlette.types import Receive, Scope, Send
-from starlette.websockets import WebSocket, WebSocketState
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from openenv_gym.errors import OpenEnvError, RemoteProtocolError
 from openenv_gym.protocol import frames
 from openenv_gym.protocol.codec import encode
 from openenv_gym.protocol.messages import SUBPROTOCOL
+from openenv_gym.protocol.reader import FrameReader
 
 from .arrivals import PATIENCE, Arrivals
 from .pool import Arrival, Pool
@@ -105,7 +106,7 @@ async def _up(websocket: WebSocket, sock: socket.socket) -> None:
 async def _down(websocket: WebSocket, sock: socket.socket) -> None:
     """Worker to client."""
     loop = asyncio.get_running_loop()
-    reader = frames.FrameReader(client=True)
+    reader = FrameReader(client=True)
     while True:
         reader.arrived = await loop.sock_recv_into(sock, reader.target)
         if not reader.arrived:
@@ -131,13 +132,13 @@ async def _receive(websocket: WebSocket) -> bytes | None:
 
 
 async def _say(websocket: WebSocket, payload: bytes) -> None:
-    with contextlib.suppress(RuntimeError, OSError):
+    with contextlib.suppress(RuntimeError, OSError, WebSocketDisconnect):
         await websocket.send_bytes(payload)
 
 
 async def _close(websocket: WebSocket) -> None:
     if websocket.application_state is not WebSocketState.DISCONNECTED:
-        with contextlib.suppress(RuntimeError, OSError):
+        with contextlib.suppress(RuntimeError, OSError, WebSocketDisconnect):
             await websocket.close(1011 if websocket.client_state is WebSocketState.DISCONNECTED else 1000)
 
 

@@ -7,14 +7,17 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import httpx
 import pytest
 
 from openenv_gym import serve
-from openenv_gym.errors import StartupError
+from openenv_gym.errors import OpenEnvError, StartupError
 from openenv_gym.servers import run as run_module
 from openenv_gym.servers.settings import ServerSettings, env_variable, flag
 
@@ -166,3 +169,64 @@ def test_an_environment_that_cannot_be_imported_shows_its_traceback(workers: str
     _, err = process.communicate()
     assert process.returncode == 1
     assert "no_such_library" in err
+
+
+SLOW = """
+import pathlib, time
+import gymnasium
+
+class SlowEnv(gymnasium.Env):
+    action_space = observation_space = gymnasium.spaces.Discrete(100)
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+    def reset(self, *, seed=None, options=None):
+        return 0, {}
+    def step(self, action):
+        (self.folder / "stepping").touch()
+        time.sleep(action / 10)
+        return 1, 0.5, False, False, {}
+    def close(self):
+        (self.folder / "closed").touch()
+"""
+
+
+@pytest.mark.usefixtures("no_leaks")
+@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize(("action", "finishes"), [(4, True), (99, False)])
+def test_a_step_that_runs_at_the_end_may_finish_in_time(
+    workers: str, action: int, finishes: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "slow_env.py").write_text(SLOW)
+    words = (
+        "--uds",
+        str(tmp_path / "s.sock"),
+        "--workers",
+        workers,
+        "--drain-timeout",
+        "3" if finishes else "0.2",
+    )
+    process, url = _serving(str(tmp_path / "slow_env.py"), *words)
+    env = gym.make("openenv/Remote-v0", base_url=url, connect_timeout=0.5, folder=str(tmp_path))
+    env.reset()
+    outcome: list[Any] = []
+
+    def step() -> None:
+        try:
+            outcome.append(env.step(action))
+        except OpenEnvError as exc:
+            outcome.append(exc)
+
+    thread = threading.Thread(target=step)
+    thread.start()
+    while not (tmp_path / "stepping").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    process.communicate()
+    thread.join()
+    assert process.returncode == 0
+    if finishes:
+        assert outcome == [(1, 0.5, False, False, {})]
+        assert (tmp_path / "closed").exists()
+    else:
+        assert isinstance(outcome[0], OpenEnvError)
+    env.close()

@@ -218,3 +218,23 @@ def test_it_exits_when_the_process_of_a_pidfd_ends(tmp_path: Path) -> None:
     os.close(watched)
     os.waitpid(owner, 0)
     assert scene.drains == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, {"ws_ping_interval": 20.0, "ws_ping_timeout": None, "ws_per_message_deflate": False}),
+        (
+            {"keepalive": None, "compression": "deflate"},
+            {"ws_ping_interval": None, "ws_per_message_deflate": True},
+        ),
+        ({"max_message_size": 1 << 20}, {"ws_max_size": 1 << 20, "limit_concurrency": None, "http": "auto"}),
+    ],
+)
+def test_uvicorn_is_told_what_the_settings_say(
+    tmp_path: Path, settings: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    scene = _Scene(tmp_path, **settings)
+    scene.listening.close()
+    config = scene.server._uvicorn.config
+    assert {name: getattr(config, name) for name in expected} == expected
