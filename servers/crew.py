@@ -95,15 +95,18 @@ class Crew:
     async def drain(self, timeout: float) -> None:
         """Let every worker finish what runs, within ``timeout`` seconds, then see them all gone."""
         self._draining = True
-        deadline = asyncio.get_running_loop().time() + timeout
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
         if self._host is not None:
             self._host.drain(str(ServerDrainingError.code), "the server is shutting down")
-            await asyncio.to_thread(self._host.wait_empty, timeout)
+            # Without an executor: when the interpreter ends there is none any more.
+            while not self._host.wait_empty(0.0) and loop.time() < deadline:
+                await asyncio.sleep(0.01)
         for worker in list(self._workers.values()):
             if isinstance(worker, ProcessWorker):
                 worker.send(c.Drain())
         while any(isinstance(w, ProcessWorker) for w in self._workers.values()):
-            if asyncio.get_running_loop().time() > deadline:
+            if loop.time() > deadline:
                 _LOG.warning(
                     "some environments did not finish within %g s; their workers are killed", timeout
                 )
