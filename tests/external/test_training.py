@@ -6,11 +6,10 @@ import csv
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.support.external import ROOT, ensure_venv, run
+from tests.support.external import ensure_venv, run
 
 HERE = Path(__file__).parent
 LOCAL, REMOTE = "CartPole-v1", "remote/CartPole-v1"
@@ -24,14 +23,15 @@ def python() -> Path:
     return ensure_venv()
 
 
-def returns(python: Path, script: str, args: list[str], cwd: Path) -> list[float]:
-    printed = run(python, [str(HERE / script), *args], cwd)
+def returns(python: Path, command: list[str], cwd: Path) -> list[float]:
+    printed = run(python, command, cwd)
     return [float(value) for value in json.loads(printed.splitlines()[-1])]
 
 
 def test_stable_baselines_returns_are_equal_one_by_one(python: Path, tmp_path: Path) -> None:
-    local = returns(python, "sb3_ppo.py", [LOCAL, "4096", "7"], tmp_path)
-    remote = returns(python, "sb3_ppo.py", [PREFIXED, "4096", "7"], tmp_path)
+    command = [str(HERE / "sb3_ppo.py")]
+    local = returns(python, [*command, LOCAL, "4096", "7"], tmp_path)
+    remote = returns(python, [*command, PREFIXED, "4096", "7"], tmp_path)
     assert len(local) > 50
     assert remote == local
 
@@ -46,13 +46,13 @@ def test_single_file_script_returns_are_equal_one_by_one(python: Path, tmp_path:
     assert episodes(PREFIXED) == local
 
 
-def test_masks_reach_the_maskable_policy(python: Path, tmp_path: Path) -> None:
+def test_masks_reach_the_maskable_policy(python: Path) -> None:
     target = "tests.support.testenvs:Masked-v0"
-    kwargs: dict[str, Any] = {"env_id": target}
-    local = returns(python, "maskable_ppo.py", [target, "1024", "3"], ROOT)
-    remote = returns(
-        python, "maskable_ppo.py", ["openenv_gym:openenv/Gym-v0", "1024", "3", json.dumps(kwargs)], ROOT
-    )
+    # As a module and at the root, so that the environment's module is found there too.
+    command = ["-m", "tests.external.maskable_ppo"]
+    local = returns(python, [*command, target, "1024", "3"], ROOT)
+    kwargs = json.dumps({"env_id": target})
+    remote = returns(python, [*command, "openenv_gym:openenv/Gym-v0", "1024", "3", kwargs], ROOT)
     assert len(local) > 50
     assert remote == local
 

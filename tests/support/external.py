@@ -51,6 +51,8 @@ def run(python: Path, args: Sequence[str], cwd: Path, timeout: float = 120.0) ->
     done = subprocess.run(
         [str(python), *args],
         cwd=cwd,
+        # The test environments are part of the checkout, not of the installation.
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
         timeout=timeout,
         capture_output=True,
         text=True,
