@@ -1,0 +1,165 @@
+"""Random text and JSON values for the samples of :mod:`.spaces`."""
+
+from __future__ import annotations
+
+import string
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+__all__ = ["sample_json", "sample_text"]
+
+_SCRIPTS = (
+    string.ascii_letters + string.digits + string.punctuation + " " * 8,
+    "àéîõüçñßøåÆŒ",
+    "αβγδεζηθλμπσωΩ",
+    "абвгдежзийклмнЯ",
+    "אבגדהוזח",
+    "ابتثجحخد",
+    "अआइईउऊकख",
+    "漢字仮名交文学習",
+    "한국어강화학습",
+    "🙂🚀🐍🎲🧠🌍",
+)
+_DEPTH = 3
+_LENGTH = 4
+_RANGE = 1_000
+
+
+def sample_text(rng: np.random.Generator, length: int) -> str:
+    """Return ``length`` printable characters, most of them ASCII."""
+    scripts = rng.integers(0, 2 * len(_SCRIPTS), length)
+    characters = []
+    for script in scripts:
+        letters = _SCRIPTS[script] if script < len(_SCRIPTS) else _SCRIPTS[0]
+        characters.append(letters[int(rng.integers(len(letters)))])
+    return "".join(characters)
+
+
+def sample_json(rng: np.random.Generator, schema: Any, depth: int = 0) -> Any:
+    """Return a JSON value after the common keywords of ``schema``; it may still not meet it."""
+    if not isinstance(schema, dict):
+        return _sample_any(rng, depth)
+    if "const" in schema:
+        return deepcopy(schema["const"])
+    if schema.get("enum"):
+        return deepcopy(_choose(rng, schema["enum"]))
+    for several in ("anyOf", "oneOf"):
+        if schema.get(several):
+            rest = {key: value for key, value in schema.items() if key != several}
+            return sample_json(rng, _merged([rest, _choose(rng, schema[several])]), depth)
+    if schema.get("allOf"):
+        rest = {key: value for key, value in schema.items() if key != "allOf"}
+        return sample_json(rng, _merged([rest, *schema["allOf"]]), depth)
+    kind = schema.get("type") or _kind_of(schema)
+    if isinstance(kind, list):
+        kind = _choose(rng, kind)
+    maker = _MAKERS.get(kind)
+    return maker(rng, schema, depth) if maker else _sample_any(rng, depth)
+
+
+def _choose(rng: np.random.Generator, options: Any) -> Any:
+    return options[int(rng.integers(len(options)))]
+
+
+def _merged(schemas: list[Any]) -> dict[str, Any]:
+    """Return one schema with the keywords of all; of what is in several, properties and required add up."""
+    merged: dict[str, Any] = {}
+    for schema in schemas:
+        if not isinstance(schema, dict):
+            continue
+        properties = {**merged.get("properties", {}), **schema.get("properties", {})}
+        required = [*merged.get("required", []), *schema.get("required", [])]
+        merged = {**merged, **schema}
+        if properties:
+            merged["properties"] = properties
+        if required:
+            merged["required"] = required
+    return merged
+
+
+def _kind_of(schema: dict[str, Any]) -> str | None:
+    for kind, keywords in _TELLING.items():
+        if not keywords.isdisjoint(schema):
+            return kind
+    return None
+
+
+def _sample_any(rng: np.random.Generator, depth: int) -> Any:
+    kinds = ("null", "boolean", "integer", "number", "string", "array", "object")
+    kind = _choose(rng, kinds if depth < _DEPTH else kinds[:5])
+    return _MAKERS[kind](rng, {}, depth)
+
+
+def _null(rng: np.random.Generator, schema: dict[str, Any], depth: int) -> None:
+    return None
+
+
+def _boolean(rng: np.random.Generator, schema: dict[str, Any], depth: int) -> bool:
+    return bool(rng.integers(2))
+
+
+def _bounds(schema: dict[str, Any]) -> tuple[float, float]:
+    low = max((schema[key] for key in ("minimum", "exclusiveMinimum") if key in schema), default=None)
+    high = min((schema[key] for key in ("maximum", "exclusiveMaximum") if key in schema), default=None)
+    if low is None:
+        low = -_RANGE if high is None else high - _RANGE
+    return low, low + _RANGE if high is None else high
+
+
+def _integer(rng: np.random.Generator, schema: dict[str, Any], depth: int) -> int:
+    low, high = _bounds(schema)
+    step = schema.get("multipleOf", 1)
+    first, last = int(-(-low // step)), int(high // step)
+    return int(step * (first + int(rng.random() * (last - first + 1))))
+
+
+def _number(rng: np.random.Generator, schema: dict[str, Any], depth: int) -> float:
+    low, high = _bounds(schema)
+    return float(low + rng.random() * (high - low))
+
+
+def _count(rng: np.random.Generator, schema: dict[str, Any], fewest: str, most: str) -> int:
+    low = int(schema.get(fewest, 0))
+    return int(rng.integers(low, max(low, min(int(schema.get(most, low + _LENGTH)), low + 2 * _LENGTH)) + 1))
+
+
+def _string(rng: np.random.Generator, schema: dict[str, Any], depth: int) -> str:
+    return sample_text(rng, _count(rng, schema, "minLength", "maxLength"))
+
+
+def _array(rng: np.random.Generator, schema: dict[str, Any], depth: int) -> list[Any]:
+    first = schema.get("prefixItems", [])
+    size = max(len(first), _count(rng, schema, "minItems", "maxItems"))
+    rest = [schema.get("items")] * (size - len(first))
+    return [sample_json(rng, item, depth + 1) for item in [*first, *rest]]
+
+
+def _object(rng: np.random.Generator, schema: dict[str, Any], depth: int) -> dict[str, Any]:
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    keys = [key for key in properties if key in required or (depth < _DEPTH and rng.integers(2))]
+    keys += [key for key in required if key not in properties]
+    value = {key: sample_json(rng, properties.get(key), depth + 1) for key in keys}
+    more = schema.get("additionalProperties", True)
+    wanted = int(schema.get("minProperties", 0 if properties else _count(rng, {}, "", "")))
+    while more is not False and len(value) < wanted:
+        value[sample_text(rng, 8)] = sample_json(rng, more, depth + 1)
+    return value
+
+
+_TELLING = {
+    "object": {"properties", "required", "additionalProperties", "minProperties"},
+    "array": {"items", "prefixItems", "minItems", "maxItems"},
+    "string": {"minLength", "maxLength", "pattern"},
+    "number": {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"},
+}
+_MAKERS: dict[Any, Any] = {
+    "null": _null,
+    "boolean": _boolean,
+    "integer": _integer,
+    "number": _number,
+    "string": _string,
+    "array": _array,
+    "object": _object,
+}
