@@ -36,7 +36,7 @@ class Lane:
         self.env = env
         self._step = env.step
         self._attributes = attributes
-        self._actions = column_codec(env.action_space)
+        self._actions = column_codec(env.action_space, actions=True)
         self._observations = column_codec(env.observation_space)
         self._warnings: list[str] = []
         self._warned: set[str] = set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 
 from starlette.types import Receive, Scope, Send
@@ -28,7 +29,7 @@ from .settings import ServerSettings
 
 __all__ = ["Pump"]
 
-_CHUNK = 1 << 18
+_LOG = logging.getLogger("openenv_gym.server")
 _NO_KEY = bytes(4)
 
 
@@ -64,8 +65,8 @@ class Pump:
                 await _pump(websocket, ours)
         except OpenEnvError as exc:
             await _say(websocket, encode(error_reply(exc, alive=False)))
-        except (OSError, TimeoutError):
-            pass
+        except (OSError, TimeoutError, WebSocketDisconnect) as exc:
+            _LOG.debug("a connection ended: %r", exc)
         finally:
             ours.close()
             theirs.close()
@@ -79,15 +80,16 @@ class Pump:
 
 
 async def _pump(websocket: WebSocket, sock: socket.socket) -> None:
-    """Carry messages both ways until one side ends."""
-    up = asyncio.create_task(_up(websocket, sock))
-    down = asyncio.create_task(_down(websocket, sock))
+    """Carry messages both ways until one side ends; raises what ended it."""
+    both = [asyncio.create_task(way(websocket, sock)) for way in (_up, _down)]
     try:
-        await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
+        ended, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        for task in ended:
+            task.result()
     finally:
-        for task in (up, down):
+        for task in both:
             task.cancel()
-        await asyncio.gather(up, down, return_exceptions=True)
+        await asyncio.wait(both)
 
 
 async def _up(websocket: WebSocket, sock: socket.socket) -> None:

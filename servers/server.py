@@ -113,10 +113,9 @@ class Server:
 
     def _config(self) -> uvicorn.Config:
         settings = self._settings
-        handover = type("Handover", (TakeoverProtocol,), {"arrivals": self._arrivals})
         return uvicorn.Config(
             self._app,
-            http=handover if settings.handover else "auto",
+            http=TakeoverProtocol if settings.handover else "auto",
             ws="websockets-sansio",
             ws_max_size=settings.max_message_size,
             ws_ping_interval=settings.keepalive,
