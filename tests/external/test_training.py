@@ -46,13 +46,12 @@ def test_single_file_script_returns_are_equal_one_by_one(python: Path, tmp_path:
     assert episodes(PREFIXED) == local
 
 
-def test_masks_reach_the_maskable_policy(python: Path) -> None:
+def test_masks_reach_the_maskable_policy(python: Path, tmp_path: Path) -> None:
     target = "tests.support.testenvs:Masked-v0"
-    # As a module and at the root, so that the environment's module is found there too.
-    command = ["-m", "tests.external.maskable_ppo"]
-    local = returns(python, [*command, target, "1024", "3"], ROOT)
+    command = [str(HERE / "maskable_ppo.py")]
+    local = returns(python, [*command, target, "1024", "3"], tmp_path)
     kwargs = json.dumps({"env_id": target})
-    remote = returns(python, [*command, "openenv_gym:openenv/Gym-v0", "1024", "3", kwargs], ROOT)
+    remote = returns(python, [*command, "openenv_gym:openenv/Gym-v0", "1024", "3", kwargs], tmp_path)
     assert len(local) > 50
     assert remote == local
 
