@@ -7,7 +7,6 @@ import logging
 import struct
 import sys
 import warnings
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 import gymnasium as gym
@@ -15,6 +14,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from . import __version__
+from . import spaces as spaces  # its import makes our own spaces known to the wire
 from .client.attributes import RemoteAttributes
 from .client.opening import Opener
 from .client.secrets import redact
@@ -92,7 +92,8 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
     _interrupted: bool = False
     _truncate: bool = False
     _last: Any = None
-    _after_step: Callable[[Any], None] | None = None
+    #: Whether a step has to do more than to return.
+    _watching: bool = False
     _spec: EnvSpec | None = None
     _spaces: tuple[gym.Space[Any], gym.Space[Any]] | None = None
 
@@ -123,8 +124,6 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
             client=f"openenv_gym/{__version__}",
         )
         self._truncate = settings.on_error == "truncate"
-        if self._truncate or self._opener.provider is not None:
-            self._after_step = self._keep_up
         connection = self._opener.open(patient=False)
         try:
             self._adopt(connection)
@@ -163,8 +162,8 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
             raise self._malformed(exc) from exc
         if reply.warnings:
             _warn(reply.warnings)
-        if self._after_step is not None:
-            self._after_step(observation)
+        if self._watching:
+            self._keep_up(observation)
         return observation, reward, terminated, truncated, info
 
     def reset(
@@ -204,6 +203,7 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
         self._interrupted = False
         self._live = connection
         self._last = observation if self._truncate else None
+        self._watching = self._truncate or _PRINTED.isEnabledFor(logging.INFO)
         if reply.warnings:
             _warn(reply.warnings)
         return observation, info
@@ -332,7 +332,8 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
         connection = self._connection
         if connection is not None and connection.over:
             self._connection = self._live = None
-            self._obstacle = ResetNeededError, f"the session was lost ({exc}); reset() starts a new one"
+            what = str(exc).partition("\n")[0]
+            self._obstacle = ResetNeededError, f"call reset() to start a new session; the last one ended: {what}"
         elif not isinstance(exc, OpenEnvError) and kind in _CHANGING:
             self._live = None
             self._interrupted = True

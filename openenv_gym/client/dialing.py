@@ -59,12 +59,12 @@ def read_head(sock: Any, endpoint: Endpoint, deadline: float | None) -> tuple[by
     """
     received = bytearray()
     while (end := received.find(b"\r\n\r\n")) < 0:
+        received += receive_some(sock, endpoint, deadline)
         if len(received) > _HEAD_LIMIT or not b"HTTP/".startswith(received[:5]):
             raise ServerConnectionError(
                 f"{endpoint}: whoever answers there does not speak HTTP; is it the right port?",
                 server=str(endpoint),
             )
-        received += receive_some(sock, endpoint, deadline)
     return bytes(received[: end + 4]), bytes(received[end + 4 :])
 
 

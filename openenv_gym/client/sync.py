@@ -230,7 +230,7 @@ class Connection:
             raise
 
     def _recover(self, cause: ServerConnectionError, deadline: float | None) -> Any:
-        _LOG.info("%s: %s; connecting again", self._talk.server, cause.message)
+        _LOG.info("%s: connecting again: %s", self._talk.server, cause.message)
         try:
             return self._run(self._talk.recover(cause, deadline))
         except TimeoutError:

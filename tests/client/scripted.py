@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import struct
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from websockets.server import ServerProtocol
@@ -216,3 +218,24 @@ def count_steps(request: Any, life: Life) -> Any:
             return m.Frames(request.id, ["frame"])
         case _:
             return m.Value(request.id, [None])
+
+
+@contextlib.contextmanager
+def interrupt_when(condition: Callable[[], bool]) -> Iterator[None]:
+    """Send this thread a KeyboardInterrupt once ``condition`` holds and it has had time to wait again."""
+    me = threading.get_ident()
+
+    def watch() -> None:
+        while not condition():
+            time.sleep(0.001)
+        time.sleep(0.05)
+        signal.pthread_kill(me, signal.SIGINT)
+
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+        signal.signal(signal.SIGINT, previous)

@@ -29,7 +29,7 @@ from openenv_gym.errors import (
 from openenv_gym.protocol import messages as m
 from openenv_gym.transport.channel import Channel
 
-from .scripted import POINTS, Life, ScriptedServer, count_steps
+from .scripted import POINTS, Life, ScriptedServer, count_steps, interrupt_when
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -215,27 +215,6 @@ def _stuck(deadline: float | None) -> Channel:
     _stuck_now.set()
     time.sleep(30)
     raise AssertionError("was not interrupted")
-
-
-@contextmanager
-def interrupt_when(condition: Callable[[], bool]) -> Iterator[None]:
-    """Send this thread a KeyboardInterrupt once ``condition`` holds and it has had time to wait again."""
-    me = threading.get_ident()
-
-    def watch() -> None:
-        while not condition():
-            time.sleep(0.001)
-        time.sleep(0.05)
-        signal.pthread_kill(me, signal.SIGINT)
-
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()
-        signal.signal(signal.SIGINT, previous)
 
 
 def test_a_request_over_its_deadline_ends_the_session() -> None:
