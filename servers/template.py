@@ -22,7 +22,7 @@ from .processes import adopt_orphans, die_with_parent, reseed
 from .settings import ServerSettings
 from .targets import Target, resolve
 
-__all__ = ["command", "main"]
+__all__ = ["Template", "command", "main", "prepare"]
 
 _BOOT = (
     "import json, sys; a = json.loads(sys.argv[1]); sys.path[:] = a['path'];"

@@ -13,7 +13,7 @@ from .deadline import deadline_in, earliest, time_left
 from .endpoint import Endpoint
 from .flows import Unreachable
 
-__all__ = ["dial", "proxy_for", "read_head"]
+__all__ = ["dial", "proxy_for", "read_head", "receive_some", "send_all"]
 
 _HEAD_LIMIT = 64 * 1024
 _LEAST_PER_ADDRESS = 0.25

@@ -10,7 +10,7 @@ from .codec import decode_reply, decode_request, encode
 from .messages import Error, Hello, Reply, Request, Welcome
 from .states import ANSWERS, TRANSITIONS, Phase
 
-__all__ = ["Session", "Side"]
+__all__ = ["Session", "Side", "too_large"]
 
 
 class Side(Enum):
