@@ -1,0 +1,140 @@
+"""Whether and how long a receiver tries before it lets the kernel put it to sleep.
+
+To wake a sleeping process on another core costs tens of microseconds on a virtual CPU. A receiver that
+tries without waiting, yielding the core between tries, gets a quick reply in a fraction of that. It must know
+when to stop: on a busy machine its tries take time away from whoever is to send the reply.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from time import monotonic
+
+from ..errors import ConfigError
+from ..protocol.reader import FrameReader
+
+__all__ = ["Poller", "cpu_quota", "possible", "worthwhile"]
+
+_LONGEST = 120e-6
+_CROWDED = 20e-6
+"""Seconds that a yield takes only if somebody else wants the core."""
+
+_MOST = 8
+_MISS = 3
+_PAUSE = 64
+
+
+class Poller:
+    """Tries to receive without waiting, as long as that has paid off lately.
+
+    Args:
+        tries: Each ``next`` receives into the reader's kept buffer without waiting, and gives the number of
+            bytes or raises ``BlockingIOError``.
+    """
+
+    __slots__ = ("_credit", "_pause", "_tries")
+
+    def __init__(self, tries: Iterator[int]) -> None:
+        self._tries = tries
+        self._credit = _MOST
+        self._pause = 0
+
+    def receive(self, reader: FrameReader) -> int:
+        """Receive into ``reader`` and return the number of bytes, 0 at the end, -1 if nothing came."""
+        if self._pause:
+            self._pause -= 1
+            return -1
+        rest = os.sched_yield
+        begun = before = monotonic()
+        while True:
+            rest()
+            try:
+                for reader.arrived in self._tries:  # one step, or an interrupt could lose the number
+                    break
+            except BlockingIOError:
+                now = monotonic()
+                if now - before > _CROWDED or now - begun > _LONGEST:
+                    self._miss()
+                    return -1
+                before = now
+            else:
+                if self._credit < _MOST:
+                    self._credit += 1
+                return reader.arrived
+
+    def _miss(self) -> None:
+        self._credit -= _MISS
+        if self._credit < 0:
+            self._credit = 0
+            self._pause = _PAUSE
+
+
+def possible() -> bool:
+    """Return whether this system can poll."""
+    return sys.platform == "linux" and hasattr(socket, "MSG_DONTWAIT") and hasattr(os, "sched_yield")
+
+
+def worthwhile() -> bool:
+    """Return whether polling can help here: the system can do it and no CPU quota below one forbids it.
+
+    ``OPENENV_POLL=0`` turns it off.
+
+    Raises:
+        ConfigError: ``OPENENV_POLL`` is neither 0 nor 1.
+    """
+    asked = os.environ.get("OPENENV_POLL", "1")
+    if asked not in ("0", "1"):
+        raise ConfigError(f"OPENENV_POLL must be 0 (off) or 1 (on, where it helps), not {asked!r}")
+    return possible() and asked == "1" and _own_quota() >= 1
+
+
+@cache
+def _own_quota() -> float:
+    return cpu_quota(Path("/sys/fs/cgroup"), Path("/proc/self/cgroup"))
+
+
+def cpu_quota(mount: Path, membership: Path) -> float:
+    """Return how many CPUs the control groups of this process allow it; infinity: as many as there are.
+
+    Args:
+        mount: Where the control groups are mounted, version 1 or 2.
+        membership: File that says which groups the process is in.
+    """
+    try:
+        lines = membership.read_text().splitlines()
+    except OSError:
+        return float("inf")
+    quota = float("inf")
+    for line in lines:
+        _, controllers, group = line.split(":", 2)
+        if controllers == "":
+            roots = [mount, mount / "unified"]
+        elif "cpu" in controllers.split(","):
+            roots = [mount / controllers, mount / "cpu"]
+        else:
+            continue
+        for root in roots:
+            # In a container the path may be the host's; the root of the mount then is the own group.
+            path = root / group.strip("/")
+            for folder in (path, *path.parents):
+                quota = min(quota, _quota_of(folder))
+                if folder == root:
+                    break
+    return quota
+
+
+def _quota_of(folder: Path) -> float:
+    try:
+        if (folder / "cpu.max").exists():
+            allowed, period = (folder / "cpu.max").read_text().split()
+        else:
+            allowed = (folder / "cpu.cfs_quota_us").read_text().strip()
+            period = (folder / "cpu.cfs_period_us").read_text().strip()
+    except OSError:
+        return float("inf")
+    return float("inf") if allowed in ("max", "-1") else int(allowed) / int(period)

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from openenv_gym.errors import ConfigError
+from openenv_gym.protocol.reader import FrameReader
+from openenv_gym.transport import polling
+from openenv_gym.transport.polling import Poller, cpu_quota
+
+
+class Script:
+    """A clock, a yield that takes time on it, and tries that go as the script says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.yield_takes = 1e-6
+        self.yields = 0
+        self.comes_after = 0
+        self.size = 5
+        monkeypatch.setattr(polling, "monotonic", lambda: self.now)
+        monkeypatch.setattr(os, "sched_yield", self._yield)
+
+    def _yield(self) -> None:
+        self.now += self.yield_takes
+        self.yields += 1
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        if self.yields <= self.comes_after:
+            raise BlockingIOError
+        return self.size
+
+    def receive(self, poller: Poller, comes_after: int) -> int:
+        self.yields, self.comes_after = 0, comes_after
+        return poller.receive(FrameReader(client=True))
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Script:
+    return Script(monkeypatch)
+
+
+NEVER = 1 << 30
+
+
+def test_yields_before_each_try_and_notes_what_came(script: Script) -> None:
+    reader = FrameReader(client=True)
+    script.comes_after = 3
+    assert Poller(iter(script)).receive(reader) == 5
+    assert reader.arrived == 5
+    assert script.yields == 4
+
+
+def test_gives_up_after_120_microseconds(script: Script) -> None:
+    assert script.receive(Poller(iter(script)), NEVER) == -1
+    assert 119 <= script.yields <= 122
+
+
+def test_gives_up_when_a_yield_takes_more_than_20_microseconds(script: Script) -> None:
+    script.yield_takes = 21e-6
+    assert script.receive(Poller(iter(script)), NEVER) == -1
+    assert script.yields == 1
+
+
+def test_a_reply_that_came_during_a_long_yield_counts(script: Script) -> None:
+    script.yield_takes = 1e-3
+    assert script.receive(Poller(iter(script)), 0) == 5
+
+
+def test_credit_of_eight_pays_for_two_misses_and_then_64_receives_block(script: Script) -> None:
+    poller = Poller(iter(script))
+    for _ in range(20):
+        assert script.receive(poller, 0) == 5
+    for _ in range(3):
+        assert script.receive(poller, NEVER) == -1
+        assert script.yields
+    for _ in range(64):
+        assert script.receive(poller, 0) == -1
+        assert not script.yields
+    assert script.receive(poller, 0) == 5
+    for _ in range(5):
+        assert script.receive(poller, 0) == 5
+    for _ in range(3):
+        assert script.receive(poller, NEVER) == -1
+        assert script.yields, "6 hits pay for two misses and the one that ends it"
+    assert script.receive(poller, 0) == -1
+
+
+def test_the_end_of_the_connection_is_passed_on(script: Script) -> None:
+    script.size = 0
+    assert script.receive(Poller(iter(script)), 0) == 0
+
+
+def test_other_errors_are_passed_on(script: Script) -> None:
+    def broken(_: int) -> int:
+        raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError):
+        Poller(map(broken, [1])).receive(FrameReader(client=True))
+
+
+@pytest.fixture
+def unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polling, "_own_quota", lambda: float("inf"))
+
+
+@pytest.mark.usefixtures("unlimited")
+def test_polling_is_worthwhile_here_unless_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert polling.worthwhile()
+    monkeypatch.setenv("OPENENV_POLL", "1")
+    assert polling.worthwhile()
+    monkeypatch.setenv("OPENENV_POLL", "0")
+    assert not polling.worthwhile()
+    monkeypatch.setenv("OPENENV_POLL", "yes")
+    with pytest.raises(ConfigError, match=r"OPENENV_POLL must be 0 .* not 'yes'"):
+        polling.worthwhile()
+
+
+@pytest.mark.usefixtures("unlimited")
+@pytest.mark.parametrize(("module", "name"), [(os, "sched_yield"), (socket, "MSG_DONTWAIT")])
+def test_polling_needs_what_it_is_made_of(module: object, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(module, name)
+    assert not polling.worthwhile()
+
+
+@pytest.mark.usefixtures("unlimited")
+def test_polling_is_for_linux(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert not polling.worthwhile()
+
+
+def test_polling_is_off_under_a_quota_below_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polling, "_own_quota", lambda: 0.5)
+    assert not polling.worthwhile()
+
+
+def test_the_quota_of_this_process_is_read_once() -> None:
+    assert polling._own_quota() > 0
+    assert polling._own_quota.cache_info().misses == 1
+
+
+def groups(tmp_path: Path, membership: str, files: dict[str, str]) -> float:
+    (tmp_path / "membership").write_text(membership)
+    for name, text in files.items():
+        path = tmp_path / "mount" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return cpu_quota(tmp_path / "mount", tmp_path / "membership")
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "quota"),
+    [
+        ("0::/a/b\n", {"a/b/cpu.max": "max 100000\n"}, float("inf")),
+        ("0::/a/b\n", {"a/b/cpu.max": "max 100000\n", "a/cpu.max": "50000 100000\n"}, 0.5),
+        ("0::/\n", {"cpu.max": "150000 100000\n"}, 1.5),
+        ("0::/host/path\n", {"cpu.max": "25000 100000\n"}, 0.25),
+        ("1:name=systemd:/\n0::/x\n", {"unified/x/cpu.max": "70000 100000\n"}, 0.7),
+        (
+            "4:cpu,cpuacct:/d\n",
+            {"cpu,cpuacct/d/cpu.cfs_quota_us": "80000\n", "cpu,cpuacct/d/cpu.cfs_period_us": "100000\n"},
+            0.8,
+        ),
+        (
+            "4:cpu:/d\n2:cpuset:/d\n",
+            {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"},
+            float("inf"),
+        ),
+        ("", {}, float("inf")),
+    ],
+)
+def test_quota_is_the_least_of_the_groups(
+    tmp_path: Path, membership: str, files: dict[str, str], quota: float
+) -> None:
+    assert groups(tmp_path, membership, files) == quota
+
+
+def test_no_groups_means_no_quota(tmp_path: Path) -> None:
+    assert cpu_quota(tmp_path, tmp_path / "missing") == float("inf")
