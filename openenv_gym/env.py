@@ -210,11 +210,12 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
 
     def render(self) -> Any:
         """Return what the environment's ``render`` returns: an ``(h, w, 3)`` uint8 array, a str ..."""
+        frame = self._ask(Render).frames[0]
         if self.render_mode is None:
             gym.logger.warn(
                 "render() without a render_mode; pass one to gym.make, such as render_mode='rgb_array'"
             )
-        return self._ask(Render).frames[0]
+        return frame
 
     def close(self) -> None:
         """Close the environment and end the session. Further calls do nothing."""
@@ -333,7 +334,10 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
         if connection is not None and connection.over:
             self._connection = self._live = None
             what = str(exc).partition("\n")[0]
-            self._obstacle = ResetNeededError, f"call reset() to start a new session; the last one ended: {what}"
+            self._obstacle = (
+                ResetNeededError,
+                f"call reset() to start a new session; the last one ended: {what}",
+            )
         elif not isinstance(exc, OpenEnvError) and kind in _CHANGING:
             self._live = None
             self._interrupted = True

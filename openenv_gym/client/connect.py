@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["connect"]
 
 _BODY_LIMIT = 64 * 1024
+# The library logs all headers at DEBUG, the token among them.
+_QUIET = logging.getLogger("openenv_gym.client.handshake")
+_QUIET.setLevel(logging.WARNING)
 
 
 class _Refusal(msgspec.Struct):
@@ -107,7 +111,7 @@ def _handshake_protocol(endpoint: Endpoint, compression: bool) -> ClientProtocol
         ]
     path, _, query = endpoint.resource.partition("?")
     uri = WebSocketURI(endpoint.kind == "tls", endpoint.host, endpoint.port, path, query)
-    return ClientProtocol(uri, subprotocols=[Subprotocol(SUBPROTOCOL)], extensions=extensions)
+    return ClientProtocol(uri, subprotocols=[Subprotocol(SUBPROTOCOL)], extensions=extensions, logger=_QUIET)
 
 
 def _headers(endpoint: Endpoint, token: str | None, more: Mapping[str, str] | None) -> dict[str, str]:
