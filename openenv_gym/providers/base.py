@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import importlib
 import json
+import logging
 import os
 import threading
 from abc import ABC, abstractmethod
@@ -16,6 +17,7 @@ from ..errors import ConfigError
 
 __all__ = ["Provider", "provider_class", "shared_provider", "sweep"]
 
+_LOG = logging.getLogger("openenv_gym.client")
 _BUILTIN = {
     "process": "openenv_gym.providers.process:ProcessProvider",
     "inprocess": "openenv_gym.providers.inprocess:InProcessProvider",
@@ -179,7 +181,10 @@ def sweep() -> None:
 def _stop_all() -> None:
     for provider in list(_shared.values()):
         if provider.owner == os.getpid():
-            provider.stop()
+            try:
+                provider.stop()
+            except Exception as exc:
+                _LOG.warning("the server for %r was not stopped in order: %s", provider.target, exc)
 
 
 def _after_fork() -> None:

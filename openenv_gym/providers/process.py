@@ -34,6 +34,8 @@ _PREFIX = "openenv-gym-"
 _LOG_NAME = "server.log"
 _LONGEST_SOCKET_PATH = 103
 _STOP_TIMEOUT = 6.0
+#: Who was never ready has no session to end in order.
+_STILLBORN_TIMEOUT = 0.5
 _NEWBORN = 60.0
 #: Options that the provider sets itself.
 _OWN = ("uds", "host", "port", "token", "ready_fd", "owner_fd", "insecure")
@@ -69,6 +71,7 @@ class ProcessProvider(Provider):
         self._pidfd = -1
         self._ready = -1
         self._pid = 0
+        self._announced = False
         self._exit_code: int | None = None
         self._output = Output()
 
@@ -168,7 +171,8 @@ class ProcessProvider(Provider):
         finally:
             os.close(write)
             os.close(owner)
-        self._ready, self._pid, self._exit_code = ready, self._process.pid, None
+        self._ready, self._pid = ready, self._process.pid
+        self._announced, self._exit_code = False, None
         with contextlib.suppress(AttributeError, OSError):
             self._pidfd = os.pidfd_open(self._pid)
 
@@ -178,7 +182,7 @@ class ProcessProvider(Provider):
         while not line.endswith(b"\n"):
             if not select.select([self._ready], [], [], time_left(deadline))[0]:
                 raise StartupTimeoutError(
-                    f"the server for {self.target!r} was not ready within startup_timeout={timeout:g} s."
+                    f"the server for {self.target!r} was not ready within startup_timeout={timeout:.3g} s."
                     f" {self._last_words()}",
                     log=self.logs(),
                 )
@@ -187,6 +191,7 @@ class ProcessProvider(Provider):
                 raise self._failure()
             line += data
         self._close("_ready")
+        self._announced = True
         return line
 
     def _failure(self) -> StartupError:
@@ -213,7 +218,7 @@ class ProcessProvider(Provider):
         if process.poll() is None:
             process.terminate()
             try:
-                process.wait(_STOP_TIMEOUT)
+                process.wait(_STOP_TIMEOUT if self._announced else _STILLBORN_TIMEOUT)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
