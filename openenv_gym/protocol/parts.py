@@ -7,6 +7,7 @@ where the container is not (an ``OrderedDict``, a list for a tuple), its own col
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -223,8 +224,11 @@ class TupleColumn(_Parts):
             raise self._refusal(
                 path, f"is a {type(value).__name__}; a tuple of {len(self._keys)} values was due"
             )
-        parts = zip(self._keys, self._columns, value, strict=True)
+        given = list(value)
+        parts = zip(self._keys, self._columns, given, strict=True)
         admitted = [column.admit(part, (path, key), warn) for key, column, part in parts]
+        if isinstance(value, np.ndarray) and all(map(operator.is_, given, admitted)):
+            return value
         return like(value, admitted)
 
     def write_batch(self, batch: Any, path: Path, warn: Warn | None) -> Batch | None:
@@ -260,7 +264,5 @@ class TupleColumn(_Parts):
 
 
 def like(value: Any, parts: list[Any]) -> Any:
-    """Return ``parts`` in a container like ``value``."""
-    if isinstance(value, np.ndarray):
-        return value
+    """Return ``parts`` in a list or tuple, like ``value``."""
     return parts if isinstance(value, list) else tuple(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 import math
 import warnings
 from collections import OrderedDict
@@ -22,6 +23,7 @@ __all__ = ["carried", "leaf_spaces", "over_wire", "sampled", "spaces_of_any_kind
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(ext_hook=unpack_ext)
 
+_HAS_DTYPE = "dtype" in inspect.signature(spaces.Discrete).parameters
 INTS = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
 FLOATS = ("f2", "f4", "f8")
 SHAPES = st.sampled_from([(), (1,), (3,), (2, 3), (0,), (2, 0, 2), (1, 2, 1, 2)])
@@ -60,7 +62,7 @@ def _boxes(draw: st.DrawFn) -> spaces.Box:
 
 @st.composite
 def _discretes(draw: st.DrawFn) -> spaces.Discrete:
-    name = draw(st.sampled_from(INTS if "dtype" in spaces.Discrete.__init__.__annotations__ else ("i8",)))
+    name = draw(st.sampled_from(INTS if _HAS_DTYPE else ("i8",)))
     info = np.iinfo(name)
     n = draw(st.integers(1, min(int(info.max), 2**31)))
     start = draw(st.integers(max(int(info.min), -(2**40)), min(int(info.max) - n, 2**40)))

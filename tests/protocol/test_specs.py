@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import OrderedDict
 from typing import Any
 
@@ -70,11 +71,12 @@ def test_the_order_of_keys_is_kept() -> None:
     assert list(_arrived(spaces.Dict({2: spaces.Discrete(2), "a": spaces.Discrete(3)})).spaces) == [2, "a"]
 
 
-def test_whether_keys_are_sorted_is_kept() -> None:
-    pytest.importorskip("gymnasium", "1.3") if not hasattr(spaces.Dict(), "sort_keys") else None
-    space = spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Discrete(3)}, sort_keys=False)
-    assert _arrived(space).sort_keys is False
-    assert list(_arrived(space).spaces) == ["b", "a"]
+if "sort_keys" in inspect.signature(spaces.Dict).parameters:
+
+    def test_whether_keys_are_sorted_is_kept() -> None:
+        space = spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Discrete(3)}, sort_keys=False)
+        assert _arrived(space).sort_keys is False
+        assert list(_arrived(space).spaces) == ["b", "a"]
 
 
 def test_the_order_of_characters_is_kept() -> None:

@@ -1,0 +1,64 @@
+"""Random text and JSON values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openenv_gym.protocol.leaves import json_flaw
+from openenv_gym.sampling import sample_json, sample_text
+
+
+def test_text_has_its_length_prints_and_mixes_scripts() -> None:
+    rng = np.random.default_rng(1)
+    texts = [sample_text(rng, length) for length in range(40)]
+    assert [len(text) for text in texts] == list(range(40))
+    everything = "".join(texts)
+    assert everything.isprintable()
+    assert any(ord(character) > 0xFFFF for character in everything)
+    assert any(0x0400 <= ord(character) < 0x0500 for character in everything)
+
+
+def test_samples_are_json_values_and_repeat_with_their_seed() -> None:
+    one, other = np.random.default_rng(5), np.random.default_rng(5)
+    values = [sample_json(one, None) for _ in range(300)]
+    assert values == [sample_json(other, None) for _ in range(300)]
+    assert not any(map(json_flaw, values))
+    assert {type(value) for value in values} == {type(None), bool, int, float, str, list, dict}
+
+
+@pytest.mark.parametrize(
+    ("schema", "right"),
+    [
+        ({"const": {"a": 1}}, lambda value: value == {"a": 1}),
+        ({"enum": ["x", 2]}, lambda value: value in ("x", 2)),
+        ({"type": ["null", "boolean"]}, lambda value: value is None or isinstance(value, bool)),
+        ({"type": "integer", "minimum": 3, "maximum": 4}, lambda value: value in (3, 4)),
+        ({"type": "integer", "minimum": 1, "maximum": 9, "multipleOf": 4}, lambda value: value in (4, 8)),
+        ({"minimum": 2.5, "maximum": 3}, lambda value: 2.5 <= value <= 3),
+        ({"maximum": -5000}, lambda value: value <= -5000),
+        ({"minLength": 2, "maxLength": 3}, lambda value: len(value) in (2, 3)),
+        ({"items": {"type": "null"}, "minItems": 1}, lambda value: value and set(value) == {None}),
+        ({"prefixItems": [{"const": 1}], "type": "array"}, lambda value: value[0] == 1),
+        ({"required": ["k"]}, lambda value: "k" in value),
+        ({"type": "object", "minProperties": 2}, lambda value: len(value) >= 2),
+        ({"anyOf": [{"const": 1}, {"const": 2}]}, lambda value: value in (1, 2)),
+        (
+            {"allOf": [{"properties": {"a": {"const": 1}}}, {"required": ["a"]}, True]},
+            lambda value: value == {"a": 1},
+        ),
+        (True, lambda value: not json_flaw(value)),
+    ],
+    ids=str,
+)
+def test_keywords_are_followed(schema: Any, right: Any) -> None:
+    rng = np.random.default_rng(2)
+    assert all(right(sample_json(rng, schema)) for _ in range(30))
+
+
+def test_a_schema_that_needs_itself_ends() -> None:
+    tree: dict[str, Any] = {"properties": {}, "type": "object"}
+    tree["properties"]["child"] = tree
+    assert sample_json(np.random.default_rng(0), tree) is not None
