@@ -159,11 +159,7 @@ class Conversation:
             try:
                 yield from self._connect(deadline, True)
             except Unreachable as exc:
-                raise ServerConnectionError(
-                    f"{self.server}: the connection was lost ({cause.message}) and there is no new one:"
-                    f" {exc.message}",
-                    server=self.server,
-                ) from cause
+                raise self._gone(cause, exc) from cause
             try:
                 answer = yield from self._resume(deadline)
                 frame = self.wire.repeat()
@@ -283,6 +279,14 @@ class Conversation:
                 server=self.server,
             )
         return reply
+
+    def _gone(self, cause: ServerConnectionError, last: Unreachable) -> ServerConnectionError:
+        if isinstance(cause, ChannelSilence):
+            text = f"{self.server} gave no sign of life within keepalive={self.keepalive} s (None: not asked)"
+        else:
+            text = f"{self.server}: the connection was lost ({cause.details.get('reason') or cause.message})"
+        text += f", and there is no new one: {last.message}"
+        return ServerConnectionError(text, server=self.server)
 
     def _silent(self) -> ServerConnectionError:
         span = self.connect_timeout

@@ -203,6 +203,8 @@ class Connection:
 
     def _exceptional(self, exc: BaseException, message: Any, deadline: float | None) -> Any:
         """Return the reply after all, or raise what became of the request."""
+        if self.over:  # a signal handler closed it
+            raise exc
         try:
             if isinstance(exc, ChannelSilence) and self._channel is not None and not self._channel.closed:
                 try:

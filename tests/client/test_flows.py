@@ -239,10 +239,18 @@ def test_recover_reports_why_the_session_ended() -> None:
 def test_recover_without_a_server_says_how_the_connection_was_lost() -> None:
     driver = stepping(connect_timeout=0.5)
     with pytest.raises(
-        ServerConnectionError, match=r"was lost \(the connection was lost\).*nobody"
+        ServerConnectionError, match=r"was lost \(test\), and .* nobody"
     ) as caught:
         driver.run(driver.talk.recover(lost(), None), [Unreachable("nobody")] * 100)
     assert not isinstance(caught.value, Unreachable)
+
+
+def test_a_server_that_fell_silent_and_is_gone_names_the_option() -> None:
+    driver = stepping(keepalive=(20.0, 5.0), connect_timeout=0.5)
+    with pytest.raises(
+        ServerConnectionError, match=r"no sign of life within keepalive=\(20.0, 5.0\) s.*nobody"
+    ):
+        driver.run(driver.talk.recover(silent(), None), [Unreachable("nobody")] * 100)
 
 
 def test_recover_gives_up_on_a_connection_that_breaks_every_time() -> None:

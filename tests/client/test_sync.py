@@ -268,6 +268,24 @@ def test_a_server_that_stays_silent_is_asked_again_on_a_new_connection() -> None
         assert connection.over
 
 
+def test_a_signal_handler_may_close_the_connection_that_waits() -> None:
+    def handler(signum: int, frame: object) -> None:
+        connection.close()
+
+    with ScriptedServer() as server, connected(server) as connection:
+        connection.request(m.Reset)
+        server.hold.clear()
+        previous = signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        try:
+            with pytest.raises(ServerConnectionError):
+                connection.request(m.Step, None)
+        finally:
+            signal.signal(signal.SIGALRM, previous)
+        assert connection.over
+        assert "resume" not in server.seen
+
+
 def test_threads_take_turns() -> None:
     with ScriptedServer() as server, connected(server) as connection:
         rewards: list[float] = []
