@@ -69,7 +69,7 @@ def unpack_ext(code: int, data: memoryview) -> Any:
     """Return the value of an extension; the hook of every decoder.
 
     Raises:
-        msgspec.ValidationError: The code is unknown or the data malformed.
+        msgspec.DecodeError: The code is unknown or the data malformed.
     """
     return _unpack(0, code, data)
 
