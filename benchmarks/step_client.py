@@ -81,6 +81,8 @@ def throughput(url: str, sessions: int, seconds: float) -> dict[str, float]:
     for worker in workers:
         worker.start()
     ours = [parent for parent, _ in pairs]
+    for _, child in pairs:
+        child.close()  # so that a session that fails ends the measurement instead of hanging it
     for pipe in ours:
         pipe.recv()
     for pipe in ours:
