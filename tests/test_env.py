@@ -539,13 +539,11 @@ def test_threads_may_step_in_turns() -> None:
 # -- the embedded default
 
 
-def test_the_embedded_server_is_started_again_when_it_was_killed(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "openenv_gym.server")
-    env = RemoteEnv(f"{ENVS}:PrintEnv", provider_kwargs={"workers": 1})
+def test_the_embedded_server_is_started_again_when_it_was_killed() -> None:
+    env = RemoteEnv("CartPole-v1", provider_kwargs={"workers": 1})
     opener = env._opener
     assert opener is not None and opener.provider is not None
     env.reset()
-    assert "built on stdout" in caplog.text
     os.kill(opener.provider._pid, signal.SIGKILL)  # type: ignore[attr-defined]
     with pytest.raises(ServerConnectionError, match=r"has ended \(killed by SIGKILL\)"):
         for _ in range(3):
@@ -553,6 +551,15 @@ def test_the_embedded_server_is_started_again_when_it_was_killed(caplog: pytest.
     env.reset()
     env.step(0)
     env.close()
+
+
+def test_what_an_environment_prints_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "openenv_gym.server")
+    with contextlib.closing(RemoteEnv(f"{ENVS}:PrintEnv", provider_kwargs={"workers": 1})) as env:
+        env.reset()
+        env.step(0)
+    assert "built on stdout" in caplog.text
+    assert "step 0 line 0" in caplog.text
 
 
 def test_a_process_that_imported_only_gymnasium_makes_a_mirror() -> None:

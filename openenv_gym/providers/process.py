@@ -182,7 +182,7 @@ class ProcessProvider(Provider):
         while not line.endswith(b"\n"):
             if not select.select([self._ready], [], [], time_left(deadline))[0]:
                 raise StartupTimeoutError(
-                    f"the server for {self.target!r} was not ready within startup_timeout={timeout:.3g} s."
+                    f"the server for {self.target!r} was not ready within startup_timeout={round(timeout or 0, 1):g} s."
                     f" {self._last_words()}",
                     log=self.logs(),
                 )
