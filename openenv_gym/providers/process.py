@@ -181,8 +181,9 @@ class ProcessProvider(Provider):
         line = b""
         while not line.endswith(b"\n"):
             if not select.select([self._ready], [], [], time_left(deadline))[0]:
+                span = round(timeout or 0.0, 1)
                 raise StartupTimeoutError(
-                    f"the server for {self.target!r} was not ready within startup_timeout={round(timeout or 0, 1):g} s."
+                    f"the server for {self.target!r} was not ready within startup_timeout={span:g} s."
                     f" {self._last_words()}",
                     log=self.logs(),
                 )

@@ -238,9 +238,7 @@ def test_recover_reports_why_the_session_ended() -> None:
 
 def test_recover_without_a_server_says_how_the_connection_was_lost() -> None:
     driver = stepping(connect_timeout=0.5)
-    with pytest.raises(
-        ServerConnectionError, match=r"was lost \(test\), and .* nobody"
-    ) as caught:
+    with pytest.raises(ServerConnectionError, match=r"was lost \(test\), and .* nobody") as caught:
         driver.run(driver.talk.recover(lost(), None), [Unreachable("nobody")] * 100)
     assert not isinstance(caught.value, Unreachable)
 
