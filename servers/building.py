@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import platform
+import re
 from typing import Any
 
 import gymnasium as gym
 
 import openenv_gym
-from openenv_gym.errors import ConfigError, EnvironmentMismatchError, VersionMismatchError
+from openenv_gym.errors import (
+    ConfigError,
+    EnvironmentMismatchError,
+    RemoteProtocolError,
+    VersionMismatchError,
+)
 from openenv_gym.protocol import messages as m
 from openenv_gym.protocol.values import MAX_DEPTH
 
@@ -18,6 +24,8 @@ from .settings import ServerSettings
 from .targets import Target
 
 __all__ = ["check_hello", "limits_of", "plan_of"]
+
+_SESSION = re.compile("[0-9a-f]{32}")
 
 
 def plan_of(settings: ServerSettings, target: Target) -> Plan:
@@ -60,6 +68,7 @@ def check_hello(hello: m.Hello, target: Target) -> None:
 
     Raises:
         VersionMismatchError: It speaks another version.
+        RemoteProtocolError: A field has a value that none can have.
         EnvironmentMismatchError: It expects another environment.
         ConfigError: It asks for what this server does not do.
     """
@@ -68,6 +77,7 @@ def check_hello(hello: m.Hello, target: Target) -> None:
             f"the client speaks version {hello.version} of {m.SUBPROTOCOL}, the server version {m.VERSION}"
             f" (openenv-gym {openenv_gym.__version__}); install the same openenv-gym on both sides"
         )
+    _check_form(hello)
     if not target.matches(hello.expect):
         raise EnvironmentMismatchError(
             f"the id promises {hello.expect!r}, but the server hosts {target.name!r};"
@@ -77,6 +87,21 @@ def check_hello(hello: m.Hello, target: Target) -> None:
         )
     if hello.lanes != 1 or hello.native or hello.autoreset != "disabled":
         raise ConfigError(f"one lane a session is served here, {hello.lanes} were asked for")
+
+
+def _check_form(hello: m.Hello) -> None:
+    if not _SESSION.fullmatch(hello.session) or not 16 <= len(hello.token) <= 64:
+        raise RemoteProtocolError(
+            "'hello' names a session by 32 lower-case hexadecimal digits and has a token of 16 to 64 bytes;"
+            " choose both at random"
+        )
+    limits = hello.limits
+    numbers = {"slot_timeout": hello.slot_timeout, "limits.message": limits.message}
+    numbers |= {"limits.step": limits.step, "limits.reset": limits.reset}
+    numbers |= {"limits.construction": limits.construction}
+    for name, number in numbers.items():
+        if not number >= 0:  # NaN included
+            raise RemoteProtocolError(f"'hello' has {name} = {number}; write 0 or more")
 
 
 def _build_env(settings: ServerSettings, target: Target, hello: m.Hello, local: bool) -> gym.Env[Any, Any]:

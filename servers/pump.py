@@ -1,7 +1,7 @@
 """The ASGI path: a connection that cannot be handed over is joined to its worker by a socket pair.
 
-The worker serves its end as it serves every other connection, so there is one session implementation. It is taken
-when TLS ends in uvicorn, where descriptors cannot be passed, or with ``--handover off``.
+The worker serves its end as it serves every other connection, so there is one session implementation. It is
+taken when TLS ends in uvicorn, where descriptors cannot be passed, or with ``--handover off``.
 """
 
 from __future__ import annotations
@@ -57,14 +57,20 @@ class Pump:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         theirs.setblocking(False)
+        introduced = False
         try:
             async with asyncio.timeout(PATIENCE):
                 first = await _receive(websocket)
             if first is not None:
                 await self._arrivals.introduce(first, Arrival(theirs))
+                introduced = True
                 await _pump(websocket, ours)
         except OpenEnvError as exc:
-            await _say(websocket, encode(error_reply(exc, alive=False)))
+            if introduced:  # this connection is over, its session may be resumed
+                await _close(websocket, exc.details.get("close_code", 1002))
+            else:
+                await _say(websocket, encode(error_reply(exc, alive=False)))
+                await _close(websocket, 1013, "refused")
         except (OSError, TimeoutError, WebSocketDisconnect) as exc:
             _LOG.debug("a connection ended: %r", exc)
         finally:
@@ -129,7 +135,7 @@ async def _receive(websocket: WebSocket) -> bytes | None:
         return None
     payload = message.get("bytes")
     if payload is None:
-        raise RemoteProtocolError(f"{SUBPROTOCOL} uses binary messages only; a text message came")
+        raise frames.wrong(f"{SUBPROTOCOL} uses binary messages only and a text message came", 1003)
     return bytes(payload)
 
 
@@ -138,10 +144,10 @@ async def _say(websocket: WebSocket, payload: bytes) -> None:
         await websocket.send_bytes(payload)
 
 
-async def _close(websocket: WebSocket) -> None:
+async def _close(websocket: WebSocket, code: int = 1000, reason: str = "") -> None:
     if websocket.application_state is not WebSocketState.DISCONNECTED:
         with contextlib.suppress(RuntimeError, OSError, WebSocketDisconnect):
-            await websocket.close(1011 if websocket.client_state is WebSocketState.DISCONNECTED else 1000)
+            await websocket.close(code, reason)
 
 
 async def _refuse(websocket: WebSocket, exc: OpenEnvError) -> None:
