@@ -113,7 +113,7 @@ class OpenEnvError(Exception):
 
     code: ClassVar[ErrorCode] = ErrorCode.INTERNAL
 
-    def __init__(self, message: str, *, server: str | None = None, **details: Any) -> None:
+    def __init__(self, message: str, /, *, server: str | None = None, **details: Any) -> None:
         super().__init__(message)
         self.message = message
         self.details = details
@@ -309,9 +309,7 @@ _BY_CODE: dict[str, type[OpenEnvError]] = {
 }
 
 
-def from_wire(
-    code: str, message: str, details: dict[str, Any], *, server: str | None = None
-) -> OpenEnvError:
+def from_wire(code: str, message: str, details: dict[str, Any], *, server: str | None = None) -> OpenEnvError:
     """Return the error a peer reported; a code of a newer peer becomes a plain :class:`OpenEnvError`."""
     cls = _BY_CODE.get(code, OpenEnvError)
     kept = {key: value for key, value in details.items() if key not in ("server", "message")}
