@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -42,15 +43,23 @@ class Watch:
         self._settings = settings
         self._end = end
         self._condemn = condemn
+        self._news = asyncio.Event()
+
+    def wake(self) -> None:
+        """Look at once: there is a new session."""
+        self._news.set()
 
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
+            self._news.clear()
             now = time.monotonic()
             urgent = False
             for record in list(self._records.living.values()):
                 urgent |= self.look(record, now)
-            await asyncio.sleep(_WITH_DEADLINES if urgent else _WITHOUT)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_WITH_DEADLINES if urgent else _WITHOUT):
+                    await self._news.wait()
 
     def look(self, record: Record, now: float) -> bool:
         """Look at one session; return whether it has a deadline that may pass soon."""

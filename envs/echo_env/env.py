@@ -30,7 +30,7 @@ class EchoEnv(gym.Env[str, str]):
         ValueError: ``max_length`` or ``render_mode`` is impossible.
     """
 
-    metadata = {"render_modes": ["ansi"]}  # noqa: RUF012 (as gymnasium.Env has it)
+    metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 (as gymnasium.Env has it)
 
     def __init__(self, max_length: int = 1_000_000, render_mode: str | None = None) -> None:
         if max_length < 1:

@@ -134,7 +134,7 @@ class Session:
         A server also takes the newest id again (a repeat after a resume) and later ones (the client gave up
         a request that never arrived).
         """
-        if self.side is Side.CLIENT or not 0 < self.last_id <= message.id:
+        if self.side is Side.CLIENT or message.id < max(self.last_id, 1):
             raise blame(f"{_name(message)} has id {message.id}; {self.last_id + 1} was due")
 
     def _check_answer(self, message: Any, kind: type, blame: _Blame) -> None:
