@@ -27,9 +27,8 @@ def error_reply(exc: BaseException, request_id: int = 0, *, alive: bool, constru
     """
     if isinstance(exc, OpenEnvError):
         details = pack(exc.details, "details", opaque=True)
-        return Error(
-            exc.code, exc.message, request_id, alive and not isinstance(exc, SessionLostError), details
-        )
+        lives = alive and not isinstance(exc, SessionLostError)
+        return Error(exc.code, _clip(exc.message), request_id, lives, details)
     text = "".join(traceback.format_exception(exc))
     _LOG.info("the environment raised\n%s", text)
     code = ErrorCode.CONSTRUCTION if construction else ErrorCode.ENVIRONMENT
@@ -40,7 +39,7 @@ def error_reply(exc: BaseException, request_id: int = 0, *, alive: bool, constru
 def _describe(exc: BaseException) -> Any:
     try:
         return str(exc)
-    except Exception as broken:
+    except BaseException as broken:
         return f"<no text: its __str__ raised {type(broken).__name__}>"
 
 
