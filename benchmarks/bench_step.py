@@ -6,7 +6,7 @@ wrappers, and, with ``--openenv-python``, the same environment through OpenEnv's
 and server share one core, then have one each. The bars compare medians of ratios within a run, so that a slow
 machine or a busy minute changes little.
 
-    python -m benchmarks.bench_step [--quick] [--runs 5] [--openenv-python PATH] [--json FILE] [--strict]
+    python -m benchmarks.bench_step [--quick] [--only one] [--openenv-python PATH] [--json FILE] [--strict]
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from .harness import (
 )
 
 Row = dict[str, float]
+Rates = dict[str, dict[str, list[float]]]
 Placement = tuple[list[int], list[int]]
 
 HAND_OVER, PUMP = "hand-over", "ASGI pump"
@@ -117,7 +118,7 @@ def floor(place: Placement, steps: int) -> dict[str, Row]:
     for name, play in ((TCP, pingpong.tcp), (UNIX, pingpong.unix)):
         p50, p99 = play(here, there, rounds=steps)
         rows[name] = {"p50": p50 / 1e3, "p99": p99 / 1e3}
-    rows[LOCAL] = run_child(["-m", "benchmarks.step_client", "one", "--steps", str(steps)], on=place[0])
+    rows[LOCAL] = run_child(["-m", "benchmarks.step_client", "--steps", str(steps)], on=place[0])
     return rows
 
 
@@ -125,9 +126,7 @@ def one_run(place: Placement, urls: dict[str, str], steps: int) -> dict[str, Row
     """Measure every row once."""
     rows = floor(place, steps)
     for name, url in urls.items():
-        rows[name] = run_child(
-            ["-m", "benchmarks.step_client", "one", url, "--steps", str(steps)], on=place[0]
-        )
+        rows[name] = run_child(["-m", "benchmarks.step_client", url, "--steps", str(steps)], on=place[0])
     return rows
 
 
@@ -151,40 +150,18 @@ def latency(
     return found
 
 
-def throughput(runs: int, seconds: float, sessions: tuple[int, ...]) -> list[dict[str, Row]]:
-    """Return steps per second for each number of sessions, with polling and without, on all cores."""
-    found: list[dict[str, Row]] = []
+def throughput(windows: int, seconds: float, sessions: tuple[int, ...]) -> Rates:
+    """Return steps per second in each window, with polling and without, for each number of sessions."""
+    found = {}
     with contextlib.ExitStack() as stack:
-        urls = {}
-        for state in ("on", "off"):
-            server = serving("CartPole-v1", env={"OPENENV_POLL": _POLL[state]})
-            urls[state], _ = stack.enter_context(server)
-        for number in range(runs):
-            progress(f"throughput, run {number + 1} of {runs}")
-            rows: dict[str, Row] = {f"{count} sessions": {} for count in sessions}
-            for count in sessions:
-                # By turns, so that a drift of the machine falls on both.
-                for state in ("on", "off") if number % 2 else ("off", "on"):
-                    rows[f"{count} sessions"][state] = _rate(urls[state], state, count, seconds)
-            found.append(rows)
+        servers = [serving("CartPole-v1", env={"OPENENV_POLL": state}) for state in ("1", "0")]
+        urls = [stack.enter_context(server)[0] for server in servers]
+        for count in sessions:
+            progress(f"throughput of {count} sessions")
+            numbers = ["--sessions", str(count), "--windows", str(windows), "--seconds", str(seconds)]
+            rates = run_child(["-m", "benchmarks.step_client", *urls, *numbers])
+            found[f"{count} sessions"] = {"on": rates["1"], "off": rates["0"]}
     return found
-
-
-_POLL = {"on": "1", "off": "0"}
-
-
-def _rate(url: str, state: str, sessions: int, seconds: float) -> float:
-    args = [
-        "-m",
-        "benchmarks.step_client",
-        "many",
-        url,
-        "--sessions",
-        str(sessions),
-        "--seconds",
-        str(seconds),
-    ]
-    return float(run_child(args, env={"OPENENV_POLL": _POLL[state]})["rate"])
 
 
 def ratio(runs: list[dict[str, Row]], above: str, below: str, key: str = "p50") -> float:
@@ -192,7 +169,7 @@ def ratio(runs: list[dict[str, Row]], above: str, below: str, key: str = "p50") 
     return statistics.median(rows[above][key] / rows[below][key] for rows in runs)
 
 
-def bars(one: list[dict[str, Row]], two: list[dict[str, Row]], many: list[dict[str, Row]]) -> list[Bar]:
+def bars(one: list[dict[str, Row]], two: list[dict[str, Row]], many: Rates) -> list[Bar]:
     """Compare with what is asked for; a placement that was not measured has no bar."""
     found = []
     if one:
@@ -205,9 +182,9 @@ def bars(one: list[dict[str, Row]], two: list[dict[str, Row]], many: list[dict[s
             # The quicker of its two clients is the fair one.
             value = min(ratio(runs, f"OpenEnv, {kind}", MAIN) for kind in ("sync", "async"))
             found.append(Bar(f"OpenEnv / hand-over, {name}", value, 12, at_least=True))
-    for count in many[0] if many else ():
-        value = statistics.median(rows[count]["on"] / rows[count]["off"] for rows in many)
-        found.append(Bar(f"throughput with polling / without, {count}", value, 0.9, at_least=True))
+    for name, rates in many.items():
+        value = statistics.median(on / off for on, off in zip(rates["on"], rates["off"], strict=True))
+        found.append(Bar(f"throughput with polling / without, {name}", value, 0.9, at_least=True))
     return found
 
 
@@ -227,12 +204,12 @@ def show(title: str, runs: list[dict[str, Row]]) -> None:
 _COLUMNS = ("p50", "p99", "wrapped_p50", "wrapped_p99")
 
 
-def show_throughput(runs: list[dict[str, Row]]) -> None:
+def show_throughput(many: Rates) -> None:
     """Print the medians of the throughput."""
     rows = []
-    for name in runs[0] if runs else ():
-        middle = medians([run[name] for run in runs])
-        rows.append([name, f"{middle['on']:,.0f}", f"{middle['off']:,.0f}"])
+    for name, rates in many.items():
+        on, off = statistics.median(rates["on"]), statistics.median(rates["off"])
+        rows.append([name, f"{on:,.0f}", f"{off:,.0f}"])
     if rows:
         print(f"\nsteps per second on all cores\n{table(['', 'polling', 'no polling'], rows)}")
 
@@ -249,8 +226,10 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--runs", type=int, default=5, help="how often every row is measured")
     parser.add_argument("--steps", type=int, default=4000, help="steps in each measurement")
-    parser.add_argument("--seconds", type=float, default=2.0, help="length of each throughput measurement")
+    parser.add_argument("--windows", type=int, default=20, help="throughput windows with polling and without")
+    parser.add_argument("--seconds", type=float, default=0.5, help="length of a window")
     parser.add_argument("--quick", action="store_true", help="one short run of the main rows: does it work?")
+    parser.add_argument("--only", choices=("one", "two", "many"), help="one core, two cores, or throughput")
     parser.add_argument("--openenv-python", metavar="PATH", help="interpreter that has the package openenv")
     parser.add_argument("--json", metavar="FILE", help="write all figures there")
     parser.add_argument("--strict", action="store_true", help="exit with 1 when a bar is missed")
@@ -263,13 +242,19 @@ def main() -> int:
     ways = WAYS
     sessions: tuple[int, ...] = SESSIONS
     if args.quick:
-        args.runs, args.steps, args.seconds, sessions = 1, 500, 0.3, (1, 2)
+        args.runs, args.steps, args.windows, sessions = 1, 500, 1, (1, 2)
         ways = [way for way in WAYS if way.name in (MAIN, PUMPED)]
     peer = Peer(args.openenv_python, max(args.steps // 4, 300)) if args.openenv_python else None
     have = cores()
-    one = latency(([have[0]], [have[0]]), ways, peer, args.runs, args.steps)
-    two = latency(([have[0]], [have[1]]), ways, peer, args.runs, args.steps) if len(have) > 1 else []
-    many = throughput(args.runs, args.seconds, sessions)
+    one: list[dict[str, Row]] = []
+    two: list[dict[str, Row]] = []
+    many: Rates = {}
+    if args.only in (None, "one"):
+        one = latency(([have[0]], [have[0]]), ways, peer, args.runs, args.steps)
+    if args.only in (None, "two") and len(have) > 1:
+        two = latency(([have[0]], [have[1]]), ways, peer, args.runs, args.steps)
+    if args.only in (None, "many"):
+        many = throughput(args.windows, args.seconds, sessions)
     print(", ".join(f"{name} {value}" for name, value in machine().items()))
     show("client and server on one core", one)
     show("client and server on two cores", two)

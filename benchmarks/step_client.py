@@ -1,6 +1,7 @@
-"""The measured side of bench_step: times steps of one environment, or counts those of many at once.
+"""The measured side of bench_step: times the steps of one environment, or counts those of many at once.
 
-``python -m benchmarks.step_client one [URL]`` or ``... many URL``; prints JSON. Without URL: local CartPole.
+``python -m benchmarks.step_client [URL]`` times steps, local ones without URL; with ``--sessions N`` it takes
+two URLs, of a server that polls and of one that does not. Prints JSON.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import argparse
 import gc
 import json
 import multiprocessing
+import os
 import time
 from multiprocessing.connection import Connection
 from typing import Any
@@ -58,54 +60,77 @@ def measure(url: str | None, steps: int) -> dict[str, float]:
     return found
 
 
-def _session(url: str, seconds: float, pipe: Connection) -> None:
-    env = make(url, wrapped=False)
-    env.reset(seed=0)
+def _session(urls: dict[str, str], seconds: float, pipe: Connection) -> None:
+    envs = {}
+    for state, url in urls.items():
+        os.environ["OPENENV_POLL"] = state
+        envs[state] = make(url, wrapped=False)
+        envs[state].reset(seed=0)
     pipe.send("ready")
-    pipe.recv()
+    while (state := pipe.recv()) != "stop":
+        pipe.send(_count_steps(envs[state], seconds))
+    for env in envs.values():
+        env.close()
+
+
+def _count_steps(env: gym.Env[Any, Any], seconds: float) -> int:
     count, end = 0, time.perf_counter() + seconds
     while time.perf_counter() < end:
         _, _, terminated, truncated, _ = env.step(count & 1)
         count += 1
         if terminated or truncated:
             env.reset()
-    pipe.send(count)
-    env.close()
+    return count
 
 
-def throughput(url: str, sessions: int, seconds: float) -> dict[str, float]:
-    """Return steps per second of all sessions together; each runs in a process of its own."""
+def throughput(urls: dict[str, str], sessions: int, windows: int, seconds: float) -> dict[str, list[float]]:
+    """Return steps per second of all sessions together in each window, for polling (``"1"``) and without.
+
+    The windows alternate, so that a drift of the machine falls on both. Each session's client is a process.
+    """
     context = multiprocessing.get_context("fork")
     pairs = [context.Pipe() for _ in range(sessions)]
-    workers = [context.Process(target=_session, args=(url, seconds, child)) for _, child in pairs]
+    workers = [context.Process(target=_session, args=(urls, seconds, child)) for _, child in pairs]
     for worker in workers:
         worker.start()
-    ours = [parent for parent, _ in pairs]
+    pipes = [parent for parent, _ in pairs]
     for _, child in pairs:
         child.close()  # so that a session that fails ends the measurement instead of hanging it
-    for pipe in ours:
-        pipe.recv()
-    for pipe in ours:
-        pipe.send("go")
-    total = sum(pipe.recv() for pipe in ours)
+    _hear(pipes)
+    rates: dict[str, list[float]] = {state: [] for state in urls}
+    for number in range(2 * windows):
+        state = sorted(urls)[number % 2]
+        _tell(pipes, state)
+        rates[state].append(sum(_hear(pipes)) / seconds)
+    _tell(pipes, "stop")
     for worker in workers:
         worker.join()
-    return {"rate": total / seconds}
+    return rates
+
+
+def _tell(pipes: list[Connection], word: str) -> None:
+    for pipe in pipes:
+        pipe.send(word)
+
+
+def _hear(pipes: list[Connection]) -> list[Any]:
+    return [pipe.recv() for pipe in pipes]
 
 
 def main() -> None:
     """Measure what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=("one", "many"))
-    parser.add_argument("url", nargs="?")
+    parser.add_argument("urls", nargs="*")
     parser.add_argument("--steps", type=int, default=5000)
-    parser.add_argument("--sessions", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--sessions", type=int, default=0)
+    parser.add_argument("--windows", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=0.5)
     args = parser.parse_args()
-    if args.kind == "many":
-        found = throughput(args.url, args.sessions, args.seconds)
+    if args.sessions:
+        urls = dict(zip(("1", "0"), args.urls, strict=True))
+        found: Any = throughput(urls, args.sessions, args.windows, args.seconds)
     else:
-        found = measure(args.url, args.steps)
+        found = measure(args.urls[0] if args.urls else None, args.steps)
     print(json.dumps(found))
 
 
