@@ -105,9 +105,12 @@ def _check_form(hello: m.Hello) -> None:
 
 
 def _build_env(settings: ServerSettings, target: Target, hello: m.Hello, local: bool) -> gym.Env[Any, Any]:
-    asked = hello.env_kwargs or {}
+    asked = {} if hello.env_kwargs is None else hello.env_kwargs
     if not isinstance(asked, dict):
         raise ConfigError(f"env_kwargs must be a map of keyword arguments, not a {type(asked).__name__}")
+    for name in asked:
+        if not isinstance(name, str):
+            raise ConfigError(f"the names in env_kwargs must be str, not a {type(name).__name__}: {name!r}")
     settings.check_env_kwargs(asked, local=local)
     kwargs = {**settings.env_kwargs, **asked}
     return target.build(kwargs, render_mode=hello.render_mode, time_limit=hello.time_limit)

@@ -1,0 +1,172 @@
+"""What a session gets built, and what is refused before anything is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from openenv_gym.errors import (
+    ConfigError,
+    ConstructionError,
+    EnvironmentMismatchError,
+    ForbiddenError,
+    OpenEnvError,
+    VersionMismatchError,
+)
+from openenv_gym.protocol import messages as m
+from openenv_gym.servers.building import check_hello, limits_of, plan_of
+from openenv_gym.servers.settings import ServerSettings
+from openenv_gym.servers.targets import resolve
+
+_OPTIONS = "tests.support.testenvs:Options-v0"
+_COUNTER = "tests.support.testenvs:Counter-v0"
+
+
+def _hello(**fields: Any) -> m.Hello:
+    return m.Hello(session="a" * 32, token=b"t" * 16, **fields)
+
+
+def _kwargs(settings: ServerSettings, env_kwargs: Any, *, local: bool) -> Any:
+    """Return what reached the constructor."""
+    stage, _ = plan_of(settings, resolve(_OPTIONS)).build(_hello(env_kwargs=env_kwargs), local)
+    try:
+        reply = stage.answer(m.Reset(1))
+        info = stage.env.reset()[1]  # type: ignore[attr-defined]
+        assert isinstance(reply, m.Observation)
+        return info["kwargs"]
+    finally:
+        stage.close()
+
+
+@pytest.mark.parametrize("expect", [None, "CartPole-v1", "somewhere:CartPole-v1"])
+def test_a_session_that_expects_what_is_served_passes(expect: str | None) -> None:
+    check_hello(_hello(expect=expect), resolve("CartPole-v1"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "text"),
+    [
+        ({"version": 2}, VersionMismatchError, "version 2 of openenv.msgpack.v1, the server version 1"),
+        ({"version": 0}, VersionMismatchError, "install the same openenv-gym on both sides"),
+        ({"expect": "Acrobot-v1"}, EnvironmentMismatchError, "promises 'Acrobot-v1', .* hosts 'CartPole-v1'"),
+        ({"lanes": 2}, ConfigError, "2 were asked for"),
+        ({"lanes": 0}, ConfigError, "one lane"),
+        ({"lanes": -1}, ConfigError, "one lane"),
+        ({"native": True}, ConfigError, "one lane"),
+        ({"autoreset": "next_step"}, ConfigError, "one lane"),
+    ],
+)
+def test_a_session_that_cannot_be_what_its_client_expects_is_refused(
+    fields: dict[str, Any], error: type[OpenEnvError], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        check_hello(_hello(**fields), resolve("CartPole-v1"))
+
+
+def test_the_version_is_checked_first() -> None:
+    with pytest.raises(VersionMismatchError):
+        check_hello(_hello(version=9, expect="Other-v0", lanes=7), resolve("CartPole-v1"))
+
+
+def test_arguments_of_the_client_come_on_top_of_those_of_the_server() -> None:
+    settings = ServerSettings(env_kwargs={"a": 1, "b": 2})
+    assert _kwargs(settings, None, local=True) == {"a": 1, "b": 2}
+    assert _kwargs(settings, {"b": 3, "c": [4]}, local=True) == {"a": 1, "b": 3, "c": [4]}
+    assert settings.env_kwargs == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("settings", "local"),
+    [({}, False), ({"host": "0.0.0.0", "insecure": True}, False), ({"allow_env_kwargs": ("b",)}, True)],
+)
+def test_arguments_that_clients_may_not_set_are_refused_by_name(settings: Any, local: bool) -> None:
+    with pytest.raises(ForbiddenError, match="'a'.*--allow-env-kwargs") as caught:
+        _kwargs(ServerSettings(**settings), {"a": 1}, local=local)
+    assert caught.value.details["names"] == ["a"]
+
+
+def test_named_arguments_may_be_set_from_anywhere() -> None:
+    settings = ServerSettings(host="0.0.0.0", insecure=True, allow_env_kwargs=("a",))
+    assert _kwargs(settings, {"a": 1}, local=False) == {"a": 1}
+
+
+@pytest.mark.parametrize("kwargs", [[{"a": 1}], "a", 7, [], "", False])
+def test_arguments_must_be_a_map(kwargs: Any) -> None:
+    with pytest.raises(ConfigError, match="map of keyword arguments"):
+        _kwargs(ServerSettings(), kwargs, local=True)
+
+
+def test_keys_that_are_no_names_do_not_reach_the_constructor() -> None:
+    with pytest.raises(ConfigError, match="names in env_kwargs must be str, not a int: 1"):
+        _kwargs(ServerSettings(), {1: 2}, local=True)
+
+
+def test_render_mode_and_time_limit_are_the_clients_choice() -> None:
+    build = plan_of(ServerSettings(), resolve("CartPole-v1")).build
+    stage, facts = build(_hello(render_mode="rgb_array", time_limit=False), True)
+    assert facts["render_mode"] == "rgb_array"
+    assert "TimeLimit" not in str(stage.env)  # type: ignore[attr-defined]
+    stage.close()
+    stage, facts = build(_hello(), True)
+    assert facts["render_mode"] is None
+    assert "TimeLimit" in str(stage.env)  # type: ignore[attr-defined]
+    stage.close()
+
+
+def test_attributes_follow_the_settings() -> None:
+    for allowed in (True, False):
+        stage, _ = plan_of(ServerSettings(attributes=allowed), resolve(_COUNTER)).build(_hello(), True)
+        try:
+            stage.answer(m.Get(1, "total"))
+            reached = True
+        except ForbiddenError:
+            reached = False
+        stage.close()
+        assert reached is allowed
+
+
+def test_an_environment_without_a_space_on_the_wire_is_closed_and_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = resolve(_COUNTER)
+    env = target.build()
+    closed: list[bool] = []
+    monkeypatch.setattr(env, "close", lambda: closed.append(True))
+    monkeypatch.setattr(env.unwrapped, "observation_space", object())
+    monkeypatch.setattr(target, "build", lambda *_, **__: env)
+    plan = plan_of(ServerSettings(), target)
+    with pytest.raises(OpenEnvError):
+        plan.build(_hello(), True)
+    assert closed == [True]
+    with pytest.raises(OpenEnvError):
+        plan.describe()
+    assert closed == [True, True]
+
+
+def test_the_description_uses_the_arguments_of_the_server_and_closes_what_it_built(tmp_path: Any) -> None:
+    path = tmp_path / "notes"
+    facts = plan_of(ServerSettings(env_kwargs={"path": str(path)}), resolve(_COUNTER)).describe()
+    assert facts["target"] == "Counter-v0"
+    assert path.read_text() == "ic"
+
+
+def test_what_is_no_environment_is_refused() -> None:
+    with pytest.raises(ConstructionError):
+        plan_of(ServerSettings(), resolve("builtins:dict")).build(_hello(), True)
+
+
+def test_clients_are_told_the_limits() -> None:
+    settings = ServerSettings(
+        max_message_size=1 << 20,
+        step_deadline=1.0,
+        reset_deadline=None,
+        construction_deadline=3.0,
+        resume_grace=4.0,
+    )
+    limits = limits_of(settings)
+    assert (limits.message, limits.lanes, limits.step, limits.reset) == (1 << 20, 1, 1.0, 0.0)
+    assert (limits.construction, limits.resume) == (3.0, 4.0)
+    plan = plan_of(settings, resolve("CartPole-v1"))
+    assert (plan.grace, plan.limits) == (4.0, limits)
+    assert plan.server.startswith("openenv_gym/")
