@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import struct
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -41,21 +43,13 @@ class Lane:
         self._warnings: list[str] = []
         self._warned: set[str] = set()
         self._episode = False
-        self._answers: dict[type, Callable[[Any], m.Reply]] = {
-            m.Step: self.step,
-            m.Reset: self.reset,
-            m.Render: self.render,
-            m.Get: self.get,
-            m.Set: self.set,
-            m.Call: self.call,
-        }
 
     def answer(self, request: Any) -> m.Reply:
         """Carry out ``request``; raises what the environment raises."""
-        answer = self._answers.get(type(request))
+        answer = _ANSWERS.get(type(request))
         if answer is None:
             raise RemoteProtocolError(f"this environment has no '{type(request).__struct_config__.tag}'")
-        return answer(request)
+        return answer(self, request)
 
     def reset(self, request: m.Reset) -> m.Observation:
         """Start an episode."""
@@ -128,8 +122,16 @@ class Lane:
         return m.Value(request.id, [pack(method(*request.args, **request.kwargs), f"{request.name}()")])
 
     def close(self) -> None:
-        """Close the environment."""
-        self.env.close()
+        """Close the environment and let go of it; the lane is of no use afterwards."""
+        env = self.env
+        del self.env, self._step
+        env.close()
+        # What it holds may belong to this thread, as the objects of an OpenGL context do: freed on another
+        # one, they take those of another session with them.
+        remains = weakref.ref(env.unwrapped)
+        del env
+        if remains() is not None:
+            gc.collect()
 
     def _attribute(self, name: str) -> Any:
         self._check_name(name)
@@ -156,6 +158,16 @@ class Lane:
     def _take_warnings(self) -> list[str]:
         taken, self._warnings = self._warnings, []
         return taken
+
+
+_ANSWERS: dict[type, Callable[[Lane, Any], m.Reply]] = {
+    m.Step: Lane.step,
+    m.Reset: Lane.reset,
+    m.Render: Lane.render,
+    m.Get: Lane.get,
+    m.Set: Lane.set,
+    m.Call: Lane.call,
+}
 
 
 def facts_of(env: gym.Env[Any, Any], target: str, spec: dict[str, Any]) -> dict[str, Any]:
