@@ -25,19 +25,26 @@ class Attendant:
     def __init__(self, seats: Callable[[], Iterable[Seat]], keepalive: float | None) -> None:
         self._seats = seats
         self._keepalive = keepalive
-        self._started = False
+        self._lock = threading.Lock()
+        self._running = False
         self._seen: dict[str, tuple[int, float]] = {}
 
     def start(self) -> None:
-        """Start the thread, once."""
-        if not self._started:
-            self._started = True
-            threading.Thread(target=self._run, name="attendant", daemon=True).start()
+        """See that the thread runs; it ends when there are no seats any more."""
+        with self._lock:
+            if not self._running:
+                threading.Thread(target=self._run, name="attendant", daemon=True).start()
+                self._running = True
 
     def _run(self) -> None:
-        while True:
+        while self._needed():
             time.sleep(_ROUND)
             self.round(time.monotonic())
+
+    def _needed(self) -> bool:
+        with self._lock:
+            self._running = any(True for _ in self._seats())
+            return self._running
 
     def round(self, now: float) -> None:
         """Attend to the seats that are as busy as they were in the last round."""
