@@ -83,7 +83,9 @@ class Describe(msgspec.Struct, tag=True):
 
 
 class Drain(msgspec.Struct, tag=True):
-    """Parent to worker: finish what runs, then leave."""
+    """Parent to worker: finish what runs, ``within`` so many seconds, then leave."""
+
+    within: float
 
 
 class Opened(msgspec.Struct, tag=True):
@@ -106,7 +108,7 @@ class Attached(msgspec.Struct, tag=True):
 
 
 class Ended(msgspec.Struct, tag=True):
-    """Worker to parent: the session is over and its environment closed; ``error``: what its client was told."""
+    """Worker to parent: the session is over, its environment closed; ``error``: what its client was told."""
 
     session: str
     error: Error | None = None

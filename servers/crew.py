@@ -26,6 +26,8 @@ from .workers import ProcessWorker, ThreadWorker, Worker
 __all__ = ["Crew"]
 
 _LOG = logging.getLogger("openenv_gym.server")
+_LAST_MOMENT = 0.5
+"""Seconds that workers have beyond the drain timeout to tell their clients."""
 
 
 class Crew:
@@ -102,11 +104,12 @@ class Crew:
             # Without an executor: when the interpreter ends there is none any more.
             while not self._host.wait_empty(0.0) and loop.time() < deadline:
                 await asyncio.sleep(0.01)
+            self._host.cut(str(ServerDrainingError.code), "the server is shutting down")
         for worker in list(self._workers.values()):
             if isinstance(worker, ProcessWorker):
-                worker.send(c.Drain())
+                worker.send(c.Drain(timeout))
         while any(isinstance(w, ProcessWorker) for w in self._workers.values()):
-            if loop.time() > deadline:
+            if loop.time() > deadline + _LAST_MOMENT:
                 _LOG.warning(
                     "some environments did not finish within %g s; their workers are killed", timeout
                 )
@@ -131,15 +134,17 @@ class Crew:
 
     async def place(self) -> Worker:
         """Return the worker for the next session, starting one when that is due."""
+        if self._host is not None:
+            return self._workers[0]
         most = self._settings.sessions_per_worker
         able = [w for w in self._workers.values() if w.alive and not w.tainted]
         if most:
             able = [w for w in able if len(w.sessions) < most and not self._spent(w)]
             wanted = not able
         else:
-            wanted = self._host is None and len(able) < self._settings.worker_count
+            wanted = len(able) < self._settings.worker_count
             wanted = wanted and (not able or all(w.sessions for w in able))
-        if wanted and self._host is None:
+        if wanted:
             return self._hire()
         return min(able, key=lambda w: len(w.sessions))
 
@@ -150,7 +155,7 @@ class Crew:
         if worker.tainted:
             worker.kill()
         elif self._spent(worker):
-            worker.send(c.Drain())
+            worker.send(c.Drain(self._settings.drain_timeout))
             worker.alive = False
 
     def _spent(self, worker: Worker) -> bool:
@@ -158,16 +163,21 @@ class Crew:
         return self._settings.sessions_per_worker == 1 and worker.served > 0
 
     def _hire(self) -> ProcessWorker:
-        if self._template is None or self._template.poll() is not None:
-            self._restart_template()
-        assert self._link is not None
-        self._numbers += 1
         places = self._settings.places
-        worker = ProcessWorker(self._numbers, Board.shared(places), places, self._received)
-        self._workers[worker.number] = worker
-        if not self._link.post(c.Fork(worker.number), worker.handover):
-            asyncio.get_running_loop().add_writer(self._link.fileno(), self._template_writable)
-        return worker
+        while True:
+            link = self._link or self._restart_template()
+            self._numbers += 1
+            worker = ProcessWorker(self._numbers, Board.shared(places), places, self._received)
+            try:
+                sent = link.post(c.Fork(worker.number), worker.handover)
+            except OSError:  # it died a moment ago
+                worker.close()
+                self._template_gone()
+                continue
+            if not sent:
+                asyncio.get_running_loop().add_writer(link.fileno(), self._template_writable)
+            self._workers[worker.number] = worker
+            return worker
 
     def _hire_threads(self) -> None:
         places = self._settings.places
@@ -186,15 +196,12 @@ class Crew:
 
     # -- the template
 
-    def _restart_template(self) -> None:
+    def _restart_template(self) -> c.ControlSocket:
         _LOG.warning("the template process is gone; starting another")
-        loop = asyncio.get_running_loop()
-        if self._link is not None:
-            loop.remove_reader(self._link.fileno())
-            self._link.close()
         self.start()
         assert self._link is not None
-        loop.add_reader(self._link.fileno(), self._template_readable)
+        asyncio.get_running_loop().add_reader(self._link.fileno(), self._template_readable)
+        return self._link
 
     def _template_writable(self) -> None:
         assert self._link is not None
@@ -233,8 +240,14 @@ class Crew:
 
     def _template_gone(self) -> None:
         """The template ended, so the kernel killed its workers."""
-        assert self._link is not None
-        asyncio.get_running_loop().remove_reader(self._link.fileno())
+        assert self._link is not None and self._template is not None
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._link.fileno())
+        loop.remove_writer(self._link.fileno())
+        self._link.close()
+        self._link = None
+        self._template.kill()
+        self._template.wait()
         if self._warm is not None and not self._warm.done():
             self._warm.set_exception(StartupError("the template process ended while it started"))
         for number, worker in list(self._workers.items()):

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from openenv_gym.errors import from_wire
+from openenv_gym.errors import CapacityError, from_wire
 from openenv_gym.transport.channel import Channel
 from openenv_gym.transport.sockets import tune
 
@@ -70,6 +70,11 @@ class Host:
         for seat in self.seats():
             seat.end(from_wire(code, text, {}))
 
+    def cut(self, code: str, text: str) -> None:
+        """Tell the clients of the sessions that are left; their calls cannot be waited for."""
+        for seat in self.seats():
+            seat.condemn(from_wire(code, text, {}))
+
     def wait_empty(self, timeout: float | None = None) -> bool:
         """Wait until no session is left."""
         return self._empty.wait(timeout)
@@ -93,8 +98,13 @@ class Host:
         with self._lock:
             self._seats[session] = seat
             self._empty.clear()
-        self._attendant.start()
-        threading.Thread(target=seat.run, name=f"session-{session[:8]}", daemon=True).start()
+        try:
+            self._attendant.start()
+            threading.Thread(target=seat.run, name=f"session-{session[:8]}", daemon=True).start()
+        except RuntimeError as exc:
+            advice = "raise the limit on threads (ulimit -u, pids of a container) or lower --max-sessions"
+            seat.end(CapacityError(f"the session got no thread ({exc}); {advice}", option="max_sessions"))
+            seat.run()
 
     def _attach(self, message: c.Attach, fd: int) -> None:
         channel = self._channel(fd, message)

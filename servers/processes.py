@@ -9,7 +9,7 @@ import random
 import signal
 import sys
 
-__all__ = ["adopt_orphans", "die_with_parent", "reseed"]
+__all__ = ["adopt_orphans", "children", "die_with_parent", "outlive_parent", "reseed"]
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -26,6 +26,20 @@ def die_with_parent(parent: int) -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before the request was in force
         os._exit(0)
+
+
+def outlive_parent() -> None:
+    """Take :func:`die_with_parent` back."""
+    _prctl(_PR_SET_PDEATHSIG, 0)
+
+
+def children() -> set[int]:
+    """Return the children of this process, which has one thread; none where the system does not say."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+            return set(map(int, file.read().split()))
+    except OSError:
+        return set()
 
 
 def adopt_orphans() -> None:

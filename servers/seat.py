@@ -39,7 +39,13 @@ __all__ = ["Plan", "Seat", "Stage"]
 
 _LOG = logging.getLogger("openenv_gym.server")
 _GOING_AWAY = 1001
-_OPERATIONS: dict[type, Operation] = {m.Step: Operation.STEP, m.Reset: Operation.RESET, m.Close: Operation.CLOSE}
+_LAST_PATIENCE = 1.0
+"""Seconds that a client may take to accept the last words it is told."""
+_OPERATIONS: dict[type, Operation] = {
+    m.Step: Operation.STEP,
+    m.Reset: Operation.RESET,
+    m.Close: Operation.CLOSE,
+}
 
 
 class Stage(Protocol):
@@ -123,6 +129,7 @@ class Seat:
     def attach(self, channel: Channel) -> None:
         """Take over a new connection; the old one is ended."""
         self._arrivals.append(channel)
+        self._report("attached")
         self._wake()
 
     def end(self, reason: OpenEnvError) -> None:
@@ -145,11 +152,11 @@ class Seat:
         if not self.busy or not self.io.acquire(blocking=False):
             return
         try:
-            channel = self._arrivals[-1] if self._arrivals else self.channel
-            if self.busy and channel is not None and not channel.closed:
-                channel.attend()
-        except (OSError, OpenEnvError):
-            self._report_detached()
+            channel = self._newest()
+            if not self.busy or channel is None or channel.closed:
+                return
+            if channel.attend() < 0 and channel is self._newest():
+                self._report_detached()
         finally:
             self.io.release()
 
@@ -158,13 +165,14 @@ class Seat:
         if not self.busy or not self.io.acquire(blocking=False):
             return
         try:
-            channel = self.channel
-            if self.busy and channel is not None and not channel.closed:
+            channel = self._newest()
+            if self.busy and channel is not None:
                 channel.pong()
-        except (OSError, OpenEnvError):
-            self._report_detached()
         finally:
             self.io.release()
+
+    def _newest(self) -> Channel | None:
+        return self._arrivals[-1] if self._arrivals else self.channel
 
     def _wake(self) -> None:
         self._changed.set()
@@ -188,6 +196,9 @@ class Seat:
 
     def _open(self) -> bool:
         """Build the environment and say welcome; return whether the session lives."""
+        if self._ending is not None:
+            self._farewell()
+            return False
         try:
             hello = self._wire.receive(self._hello)
             stage, facts = self._run(Operation.CONSTRUCTION, self.plan.build, hello, self._local)
@@ -330,6 +341,7 @@ class Seat:
             if channel is None or channel.closed:
                 continue
             with contextlib.suppress(OSError, OpenEnvError):
+                channel.send_timeout = _LAST_PATIENCE
                 if self._last_words is not None:
                     channel.send(encode(self._last_words))
                 channel.close(_GOING_AWAY, "the session has ended", timeout=0.0)

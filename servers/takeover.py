@@ -1,10 +1,11 @@
 """The hand-over: our own WebSocket connections are taken from uvicorn and given to workers.
 
 uvicorn makes one :class:`TakeoverProtocol` a connection. Once the first request's head is complete, it is
-ours (a handshake that offers ``openenv.msgpack.v1``) or uvicorn's, whose own protocol then gets the connection
-as if it had had it from the start. Of a connection of ours the socket is duplicated and the transport aborted:
-no byte that the client sends after the handshake can be lost between the two, since what came with the head is
-kept and the rest is read from the socket itself, by exact reads, up to the end of the first message.
+ours (a handshake that offers ``openenv.msgpack.v1``) or uvicorn's, whose own protocol then gets the
+connection as if it had had it from the start. Of a connection of ours the socket is duplicated and the
+transport aborted: no byte that the client sends after the handshake can be lost between the two, since what
+came with the head is kept and the rest is read from the socket itself, by exact reads, up to the end of the
+first message.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 from openenv_gym.errors import OpenEnvError
 from openenv_gym.protocol.messages import SUBPROTOCOL
 
-from .arrivals import Arrivals, refusal
+from .arrivals import PATIENCE, Arrivals, refusal
 from .pool import Arrival
 from .security import check_origin, check_token
 
@@ -50,6 +51,7 @@ class TakeoverProtocol(asyncio.Protocol):
         state = config.app.state
         self._arrivals: Arrivals | None = getattr(state, "arrivals", None)
         self._transport: Any = None
+        self._patience: asyncio.TimerHandle | None = None
         self._head = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -57,6 +59,8 @@ class TakeoverProtocol(asyncio.Protocol):
         self._transport = transport
         if self._arrivals is None or transport.get_extra_info("ssl_object") is not None:
             self._pass_on()
+        else:
+            self._patience = asyncio.get_running_loop().call_later(PATIENCE, self._transport.abort)
 
     def data_received(self, data: bytes) -> None:
         """Collect the head of the first request, then decide."""
@@ -74,14 +78,20 @@ class TakeoverProtocol(asyncio.Protocol):
             self._pass_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client left before anything was decided."""
+        """The client left before anything was decided, or did not say what it wants."""
+        self._decided()
 
     def eof_received(self) -> bool | None:
         """The client will send no more, and has not said what it wants."""
         return None
 
+    def _decided(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+
     def _pass_on(self) -> None:
         """Let uvicorn have the connection."""
+        self._decided()
         inner = _uvicorn_protocol()(**self._arguments)
         transport, head = self._transport, self._head
         self._head = b""
@@ -92,6 +102,7 @@ class TakeoverProtocol(asyncio.Protocol):
 
     def _take(self, head: bytes, unread: bytes) -> None:
         """Answer the handshake and take the socket."""
+        self._decided()
         from websockets.extensions.permessage_deflate import ServerPerMessageDeflateFactory
         from websockets.server import ServerProtocol
 

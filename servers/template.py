@@ -15,14 +15,19 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
+from collections.abc import Callable
 
 from . import control as c
-from .processes import adopt_orphans, die_with_parent, reseed
+from .processes import adopt_orphans, children, die_with_parent, outlive_parent, reseed
 from .settings import ServerSettings
 from .targets import Target, resolve
 
 __all__ = ["Template", "command", "main", "prepare"]
+
+_LAST_MOMENT = 1.0
+"""Seconds that workers have beyond the drain timeout to say goodbye."""
 
 _BOOT = (
     "import json, sys; a = json.loads(sys.argv[1]); sys.path[:] = a['path'];"
@@ -44,46 +49,53 @@ class Template:
 
     Args:
         link: The connection to the parent.
+        parent: The parent's process id.
         settings: The server's settings.
         target: What it serves.
     """
 
-    def __init__(self, link: c.ControlSocket, settings: ServerSettings, target: Target) -> None:
+    def __init__(self, link: c.ControlSocket, parent: int, settings: ServerSettings, target: Target) -> None:
         self._link = link
         self._settings = settings
         self._target = target
         self._workers: dict[int, int] = {}
+        # What the environment's module started when it was imported is not ours to end.
+        self._spared = children()
+        self._wake, self._waker = socket.socketpair()
+        self._wake.setblocking(False)
+        self._waker.setblocking(False)
+        self._parent = _watch(parent)
 
     def run(self) -> None:
         """Fork workers on request until the parent goes away."""
-        wake, write = socket.socketpair()
-        wake.setblocking(False)
-        write.setblocking(False)
-        signal.set_wakeup_fd(write.fileno())
+        signal.set_wakeup_fd(self._waker.fileno())
         signal.signal(signal.SIGCHLD, lambda signum, frame: None)
-        self._inherited = (wake.fileno(), write.fileno(), self._link.fileno())
+        watched = [self._link.fileno(), self._wake.fileno(), *self._parent]
         while True:
-            ready, _, _ = select.select([self._link.sock, wake], [], [])
-            if wake in ready:
-                with contextlib.suppress(BlockingIOError):
-                    wake.recv(4096)
+            while (item := self._link.take()) is not None:  # some may have come together with the setup
+                message, fds = item
+                if isinstance(message, c.Fork):
+                    self._fork(message.worker, fds)
+            ready, _, _ = select.select(watched, [], [])
             self._reap()
-            if self._link.sock in ready:
+            if self._link.fileno() in ready:
                 if not self._link.fill():
                     return
-                while (item := self._link.take()) is not None:
-                    message, fds = item
-                    if isinstance(message, c.Fork):
-                        self._fork(message.worker, fds)
+            elif self._parent and self._parent[0] in ready:  # a fork of it still holds the other end
+                return
 
     def linger(self) -> None:
-        """Leave the workers a moment to close their environments; the kernel kills those that remain."""
-        signal.set_wakeup_fd(-1)
-        signal.alarm(max(1, int(self._settings.drain_timeout)))
-        signal.signal(signal.SIGALRM, lambda signum, frame: os._exit(0))
-        with contextlib.suppress(ChildProcessError):
-            while True:
-                os.wait()
+        """Leave the workers a moment to close their environments, then end whatever is left."""
+        deadline = time.monotonic() + self._settings.drain_timeout + _LAST_MOMENT
+        while self._workers and (left := deadline - time.monotonic()) > 0:
+            select.select([self._wake], [], [], left)
+            self._reap()
+        for pid in self._workers:
+            _kill(os.killpg, pid)
+        while strays := children() - self._spared:
+            for pid in strays:
+                _kill(os.kill, pid)
+            os.wait()
 
     def _fork(self, worker: int, fds: list[int]) -> None:
         control, board, log = fds
@@ -98,14 +110,14 @@ class Template:
         for fd in fds:
             os.close(fd)
         self._workers[pid] = worker
-        self._link.post(c.Forked(worker, pid))
+        self._tell(c.Forked(worker, pid))
 
     def _become_worker(self, parent: int, control: int, board: int, log: int) -> None:
         """Run the worker in this fork; never returns."""
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for fd in self._inherited:
+            for fd in (self._wake.fileno(), self._waker.fileno(), self._link.fileno(), *self._parent):
                 os.close(fd)
             prepare(parent, log)
             reseed()
@@ -134,16 +146,41 @@ class Template:
         return os.posix_spawn(sys.executable, arguments, dict(os.environ))
 
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            worker = self._workers.pop(pid, None)
-            if worker is not None:
-                self._link.post(c.Exited(worker, status))
+        """Report the workers that ended, and end what their environments started."""
+        with contextlib.suppress(BlockingIOError):
+            self._wake.recv(4096)
+        ended = False
+        with contextlib.suppress(ChildProcessError):
+            while (found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+                worker = self._workers.pop(found.si_pid, None)
+                if worker is not None:  # its process group has its id until it is reaped
+                    _kill(os.killpg, found.si_pid)
+                _, status = os.waitpid(found.si_pid, 0)
+                ended = True
+                if worker is not None:
+                    self._tell(c.Exited(worker, status))
+        if ended:
+            for pid in children() - self._workers.keys() - self._spared:
+                _kill(os.kill, pid)
+
+    def _tell(self, message: c.Message) -> None:
+        with contextlib.suppress(OSError):  # the parent is gone, and nobody is left to be told
+            self._link.post(message)
+
+
+def _watch(parent: int) -> list[int]:
+    """Return a descriptor, if there are such, that becomes readable when the parent ends; outlive it then."""
+    try:
+        watched = os.pidfd_open(parent)
+    except (AttributeError, OSError):
+        return []
+    outlive_parent()
+    return [watched]
+
+
+def _kill(kill: Callable[[int, int], None], pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        kill(pid, signal.SIGKILL)
 
 
 def prepare(parent: int, log: int) -> None:
@@ -161,7 +198,8 @@ def main(arguments: dict[str, object]) -> None:
     """Run the template; the body of its process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    die_with_parent(int(str(arguments["parent"])))
+    parent = int(str(arguments["parent"]))
+    die_with_parent(parent)
     adopt_orphans()
     link = c.ControlSocket(socket.socket(fileno=int(str(arguments["control"]))))
     item = link.receive()
@@ -181,6 +219,6 @@ def main(arguments: dict[str, object]) -> None:
         link.post(c.Warm(traceback.format_exc()))
         return
     link.post(c.Warm())
-    template = Template(link, settings, target)
+    template = Template(link, parent, settings, target)
     template.run()
     template.linger()

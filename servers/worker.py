@@ -52,15 +52,16 @@ def run_worker(settings: ServerSettings, target: Target, control_fd: int, board_
     reports = _Reports(link)
     board = Board(settings.places, board_fd)
     host = Host(plan_of(settings, target), board, reports.put, keepalive=settings.keepalive)
-    text = "the server lost its parent process"
+    within, text = settings.drain_timeout, "the server process was killed; reset() once it is back"
     while (item := link.receive()) is not None:
         message, fds = item
         if isinstance(message, c.Drain):
-            text = "the server is shutting down; reset() once it is back"
+            within, text = message.within, "the server is shutting down; reset() once it is back"
             break
         host.handle(message, fds)
     host.drain("server_draining", text)
-    host.wait_empty(settings.drain_timeout)
+    if not host.wait_empty(within):
+        host.cut("server_draining", text)
     reports.finish()
     sys.stdout.flush()
     sys.stderr.flush()

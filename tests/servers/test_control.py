@@ -29,13 +29,13 @@ def test_descriptors_belong_to_the_message_they_came_with(
 ) -> None:
     left, right = ends
     first, second = _pipe_with(b"first"), _pipe_with(b"second")
-    left.post(c.Drain())
+    left.post(c.Drain(1.5))
     left.post(c.Attach("a" * 32, b"x"), [first])
     left.post(c.Forked(1, 2))
     left.post(c.Attach("b" * 32, b""), [second])
     got = [right.receive() for _ in range(4)]
     assert [item[0] for item in got if item] == [
-        c.Drain(),
+        c.Drain(1.5),
         c.Attach("a" * 32, b"x"),
         c.Forked(1, 2),
         c.Attach("b" * 32, b""),
