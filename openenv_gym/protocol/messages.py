@@ -10,6 +10,11 @@ Rules of evolution:
 
 Fields called ``observations``, ``actions`` are columns (:mod:`.columns`), laid out by the space for all lanes
 of the message. Fields of type ``Any`` otherwise hold self-described values (:mod:`.values`).
+
+A session has *lanes*, copies of one environment, numbered from 0. ``lanes`` of a request or reply
+(little-endian uint32 indices) names those that it is about, in the order of its columns and lists; nil: all,
+from 0 on. Where the lanes are the environment's own vector class (``native``) they act together: ``lanes``,
+``wait`` and ``failed`` are not used, and what else differs is said at the field.
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ __all__ = [
     "Frames",
     "Get",
     "Hello",
+    "LaneFailure",
     "Limits",
     "Observation",
     "Render",
@@ -65,6 +71,8 @@ class Limits(msgspec.Struct, omit_defaults=True, kw_only=True, frozen=True):
         depth: Deepest nesting of values.
         step, reset, construction: Deadlines in seconds (of a server; a client may ask for shorter ones).
         resume: For how many seconds a server keeps the session of a lost connection.
+        episode: Steps after which a client wants episodes truncated; it replaces the registration's limit.
+        threads: On how many threads a client wants its lanes to run; 0: as the server finds best.
     """
 
     message: int = 0
@@ -74,6 +82,8 @@ class Limits(msgspec.Struct, omit_defaults=True, kw_only=True, frozen=True):
     reset: float = 0.0
     construction: float = 0.0
     resume: float = 0.0
+    episode: int = 0
+    threads: int = 0
 
 
 class Hello(_Open, tag="hello"):
@@ -82,8 +92,10 @@ class Hello(_Open, tag="hello"):
     Attributes:
         session: Chosen by the client, 32 lower-case hexadecimal digits; not secret.
         token: Chosen by the client, 16 random bytes; whoever knows it may resume the session.
+        capabilities: ``"lanes"``: the client reads ``failed``, and wants it with one lane too;
+            ``"timing"``: it wants ``Transition.timing``.
         lanes: How many copies of the environment the session holds.
-        autoreset: ``"disabled"``, ``"next_step"`` or ``"same_step"``.
+        autoreset: ``"disabled"``, ``"next_step"`` or ``"same_step"``; with ``native`` also ``"any"``.
         env_kwargs: Keyword arguments of the constructor, or a list of such maps, one a lane.
         expect: The target the client's id promises; ``None`` takes whatever is served.
         time_limit: Whether the environment keeps the time limit that its registration gives it.
@@ -116,7 +128,13 @@ class Resume(_Open, tag="resume"):
 
 
 class Reset(_Strict, tag="reset"):
-    """Client: start episodes. ``seeds``: one a lane (int or nil); ``mask``: one byte a lane, 1 = reset it."""
+    """Client: start episodes.
+
+    Attributes:
+        seeds: For each lane of the session an int or nil; ``native``: one value, given to the class as it is.
+        mask: One byte for each lane of the session, 1 = reset it; nil: all. What such a lane was doing is
+            waited for and its result dropped.
+    """
 
     id: int
     seeds: list[Any] | None = None
@@ -125,16 +143,22 @@ class Reset(_Strict, tag="reset"):
 
 
 class Step(_Strict, tag="step"):
-    """Client: step lanes.
+    """Client: start steps and collect finished ones.
 
-    ``lanes`` (little-endian uint32 indices) names the lanes that ``actions`` is for; nil: all.
-    ``wait`` is the number of finished lanes that the reply waits for; nil: all that run.
+    Attributes:
+        actions: Column of the lanes in ``lanes``; nil when there are none.
+        lanes: The lanes to step, none of which may run; empty: only collect.
+        wait: How many finished lanes the reply waits for (at most those that run); nil: all that run. The
+            reply has every lane that has finished, perhaps more than ``wait``, and each of them once.
+        patience: For how many seconds it waits for them; the reply may then have fewer. nil: as long as it
+            takes.
     """
 
     id: int
     actions: Any
     lanes: bytes | None = None
     wait: int | None = None
+    patience: float | None = None
 
 
 class Render(_Strict, tag="render"):
@@ -179,6 +203,22 @@ class Close(_Strict, tag="close"):
     id: int
 
 
+class LaneFailure(_Strict, kw_only=True):
+    """A lane that raised: part of ``observation`` and ``transition``; its place in their columns is left out.
+
+    The other lanes' results are there. The lane needs a reset before it steps again.
+
+    Attributes:
+        lane: Its index.
+        code, message, details: As in :class:`Error`.
+    """
+
+    lane: int
+    code: str
+    message: str
+    details: dict[str, Any] = {}
+
+
 class Welcome(_Open, tag="welcome"):
     """Server: the session is open.
 
@@ -187,7 +227,8 @@ class Welcome(_Open, tag="welcome"):
         observation_space, action_space: Wire specs (:mod:`.specs`), of one lane.
         metadata: The environment's own, as far as its values travel.
         render_mode: The environment's own.
-        spec: ``max_episode_steps``, ``reward_threshold``, ``nondeterministic`` of the environment's registration.
+        spec: ``max_episode_steps``, ``reward_threshold``, ``nondeterministic`` of the environment's
+            registration.
         schemas: JSON Schemas of ``action``, ``observation``, ``state``.
     """
 
@@ -215,24 +256,43 @@ class Resumed(_Open, tag="resumed"):
 
 
 class Observation(_Strict, tag="observation"):
-    """Server: answer to ``reset``. ``lanes`` as in ``step``; nil: all. ``infos`` nil: all empty."""
+    """Server: answer to ``reset``.
+
+    Attributes:
+        infos: One map a lane; nil: all empty.
+        lanes: The lanes that were reset, in order.
+        failed: The lanes that raised.
+        batch_info: ``native``: the info of all lanes.
+    """
 
     id: int
     observations: Any = None
     infos: list[Any] | None = None
     lanes: bytes | None = None
     warnings: list[str] = []
+    failed: list[LaneFailure] = []
+    batch_info: Any = None
 
 
 class Transition(_Strict, tag="transition"):
     """Server: answer to ``step``.
 
     Attributes:
-        rewards: One little-endian float64 a lane, or a list of self-described values.
+        rewards: One little-endian float64 a lane; of a single lane without the capability ``lanes`` perhaps a
+            list of one self-described value; ``native``: perhaps a list of one array of all lanes.
         flags: One byte a lane: 1 terminated, 2 truncated, 4 terminated was a numpy bool,
-            8 truncated was a numpy bool, 16 the lane was reset in this step.
-        final_observations: Column of the lanes with flag 16 (autoreset ``same_step``).
-        timing: Nanoseconds spent in the environment, when the client asked for it.
+            8 truncated was a numpy bool (these two with one lane only), 16 the lane was reset in this step.
+        infos: One map a lane; nil: all empty.
+        lanes: The finished lanes; nil: all. In order when the reply waited for all that run, else as they
+            finished.
+        final_observations: Column of the lanes with flag 16 (autoreset ``same_step``): where their episodes
+            ended.
+        final_infos: Their last infos; nil: all empty.
+        timing: With the capability ``timing``, nanoseconds: those that the server spent on columns; then for
+            each lane of the reply how long it waited for its turn, and how long its environment worked
+            (``native``: one such pair).
+        failed: The lanes that raised; they count as finished.
+        batch_info: ``native``: the info of all lanes.
     """
 
     id: int
@@ -245,17 +305,19 @@ class Transition(_Strict, tag="transition"):
     final_infos: list[Any] | None = None
     timing: list[int] | None = None
     warnings: list[str] = []
+    failed: list[LaneFailure] = []
+    batch_info: Any = None
 
 
 class Frames(_Strict, tag="frames"):
-    """Server: answer to ``render``, one value a lane."""
+    """Server: answer to ``render``, one value a lane; ``native``: one, what ``render()`` returned."""
 
     id: int
     frames: list[Any]
 
 
 class Value(_Strict, tag="value"):
-    """Server: answer to ``get``, ``set``, ``call``, ``state``, one value a lane.
+    """Server: answer to ``get``, ``set``, ``call``, ``state``, one value a lane (``native``: one in all).
 
     ``callable`` says that the attribute is a method, which ``call`` reaches.
     """
