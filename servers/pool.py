@@ -68,7 +68,7 @@ class Pool:
         self._watch = Watch(self.records, settings, self.end, self.condemn)
         self._watching: asyncio.Task[None] | None = None
         self._facts: dict[str, Any] | None = None
-        self._describing: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._describing: tuple[Worker, int, asyncio.Future[dict[str, Any]]] | None = None
         self._describe_lock = asyncio.Lock()
         self._idle_since: float | None = time.monotonic()
 
@@ -129,30 +129,30 @@ class Pool:
             OpenEnvError: It was refused; the socket is still the caller's.
         """
         check_hello(hello, self.target)
-        self._check_open()
-        if hello.session in self.records.living:
-            raise LocalProtocolError(f"the session {hello.session} is open already; resume it")
+        self._check_open(hello.session)
         longest = self.settings.slot_wait
         patience = hello.slot_timeout if longest is None else min(hello.slot_timeout, longest)
         await self.slots.take(hello.lanes, patience, room_expected=self._room_expected(hello.lanes))
         try:
-            self._check_open()
+            self._check_open(hello.session)
             worker = await self._crew.place()
+            place = worker.take_place()
         except BaseException:
             self.slots.give(hello.lanes)
             raise
-        place = worker.take_place()
         record = Record(hello.session, hello.token, worker, place, hello)
         self.records.living[hello.session] = record
         worker.sessions.add(hello.session)
         worker.served += 1
         self._idle_since = None
+        self._watch.wake()
         opening = c.Open(hello.session, place, raw, arrival.unread, self.settings.is_local, arrival.deflate)
         worker.send(opening, [arrival.sock.detach()])
 
     def attach(self, record: Record, arrival: Arrival) -> None:
         """Give a session its new connection; the worker owns it from here on."""
         attach = c.Attach(record.session, arrival.unread, arrival.deflate)
+        record.detached = False
         record.worker.send(attach, [arrival.sock.detach()])
 
     def end(self, record: Record, reason: OpenEnvError, *, now: bool = False) -> None:
@@ -173,7 +173,7 @@ class Pool:
             return
         worker.tainted = True
         self.end(record, reason, now=True)
-        self._finished(record.session, None, keep_place=True)
+        self._finished(record.session, None, late=True)
         self._crew.relieve(worker)
 
     # -- what workers say
@@ -190,11 +190,13 @@ class Pool:
                 if (record := self.records.living.get(session)) is not None:
                     record.detached = False
             case c.Ended(session=session, error=error):
+                worker.give_late_place(session)
                 self._finished(session, error)
                 self._crew.relieve(worker)
             case c.Described(place=place, facts=facts, error=error):
                 worker.give_place(place)
-                self._described(place, facts, error)
+                self._described(worker, place, facts, error)
+                self._crew.relieve(worker)
 
     def _worker_ended(self, worker: Worker, reason: OpenEnvError) -> None:
         """Note that a worker is gone, and with it its sessions."""
@@ -203,16 +205,19 @@ class Pool:
             if record is not None and record.ending is None:
                 record.ending = reason
             self._finished(session, None)
-        for future in self._describing.values():
+        if self._describing is not None and self._describing[0] is worker:
+            _, _, future = self._describing
             if not future.done():
                 future.set_exception(reason)
 
-    def _finished(self, session: str, error: Any, *, keep_place: bool = False) -> None:
+    def _finished(self, session: str, error: Any, *, late: bool = False) -> None:
         record = self.records.end(session, error)
         if record is None:
             return
         record.worker.sessions.discard(session)
-        if not keep_place:
+        if late:
+            record.worker.late[session] = record.place
+        else:
             record.worker.give_place(record.place)
         self.slots.give(record.hello.lanes)
         if not self.records.living:
@@ -220,9 +225,11 @@ class Pool:
 
     # -- inside
 
-    def _check_open(self) -> None:
+    def _check_open(self, session: str) -> None:
         if self.draining:
             raise ServerDrainingError("the server is shutting down")
+        if session in self.records.living:
+            raise LocalProtocolError(f"the session {session} is open already; resume it")
 
     def _room_expected(self, count: int) -> bool:
         detached = sum(r.hello.lanes for r in self.records.living.values() if r.detached)
@@ -242,16 +249,20 @@ class Pool:
         try:
             worker = await self._crew.place()
             place = worker.take_place()
+            worker.served += 1
             future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-            self._describing[place] = future
+            self._describing = worker, place, future
             worker.send(c.Describe(place))
             return await future
         finally:
+            self._describing = None
             self.slots.give(1)
 
-    def _described(self, place: int, facts: Any, error: str | None) -> None:
-        future = self._describing.pop(place, None)
-        if future is None or future.done():
+    def _described(self, worker: Worker, place: int, facts: Any, error: str | None) -> None:
+        if self._describing is None or self._describing[:2] != (worker, place):
+            return
+        _, _, future = self._describing
+        if future.done():
             return
         if error is None:
             future.set_result(facts)

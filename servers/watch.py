@@ -17,6 +17,7 @@ __all__ = ["Watch"]
 
 _WITH_DEADLINES = 0.05
 _WITHOUT = 1.0
+_LIMITED = (Operation.STEP, Operation.RESET, Operation.CONSTRUCTION)
 
 
 class Watch:
@@ -62,7 +63,7 @@ class Watch:
                     await self._news.wait()
 
     def look(self, record: Record, now: float) -> bool:
-        """Look at one session; return whether it has a deadline that may pass soon."""
+        """Look at one session; return whether it has deadlines, of whichever operation."""
         value = record.worker.board.cells[record.place]
         if value != record.value:
             record.value, record.since = value, now
@@ -79,7 +80,7 @@ class Watch:
                         f"the session was idle for {idle:g} s (--idle-timeout); reset() starts anew"
                     ),
                 )
-            return self._deadline(record, Operation.STEP) is not None
+            return self._hurried(record)
         deadline = self._deadline(record, operation)
         if deadline is not None and age > deadline:
             name = operation.name.lower()
@@ -92,7 +93,11 @@ class Watch:
                     deadline=deadline,
                 ),
             )
-        return deadline is not None
+        return self._hurried(record)
+
+    def _hurried(self, record: Record) -> bool:
+        """Whether any operation has a deadline: the next one may begin right after this look."""
+        return any(self._deadline(record, operation) is not None for operation in _LIMITED)
 
     def _deadline(self, record: Record, operation: Operation) -> float | None:
         """Return the shorter of the server's and the client's deadline for ``operation``."""

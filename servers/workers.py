@@ -11,6 +11,8 @@ import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from openenv_gym.errors import CapacityError
+
 from . import control as c
 from .board import Board, Operation
 
@@ -26,6 +28,7 @@ class Worker:
         number: Counts workers of this server.
         sessions: Ids of the sessions it runs.
         served: How many sessions it was given so far.
+        late: Cells of sessions that are over while their last call still runs.
         tainted: Whether a condemned call still runs in it; then it gets no new sessions.
         alive: Whether it can be spoken to.
         log: The last lines it printed.
@@ -36,6 +39,7 @@ class Worker:
         self.board = board
         self.sessions: set[str] = set()
         self.served = 0
+        self.late: dict[str, int] = {}
         self.tainted = False
         self.alive = True
         self.log: deque[str] = deque(maxlen=_LOG_LINES)
@@ -47,7 +51,17 @@ class Worker:
         return False
 
     def take_place(self) -> int:
-        """Return a free cell of the board."""
+        """Return a free cell of the board.
+
+        Raises:
+            CapacityError: There is none.
+        """
+        if not self._free:
+            raise CapacityError(
+                f"{len(self.late)} calls that overran their deadline still run in threads of the server;"
+                " worker processes (--workers 1) can be killed",
+                option="workers",
+            )
         place = self._free.pop()
         self.board.cells[place] = Operation.IDLE
         return place
@@ -55,6 +69,11 @@ class Worker:
     def give_place(self, place: int) -> None:
         """Take a cell back."""
         self._free.append(place)
+
+    def give_late_place(self, session: str) -> None:
+        """Take the cell of a session back whose last call has returned after all."""
+        if session in self.late:
+            self.give_place(self.late.pop(session))
 
     def send(self, message: c.Message, fds: Sequence[int] = ()) -> None:
         """Send a message; its descriptors belong to the worker from now on."""

@@ -64,6 +64,13 @@ def test_the_shorter_deadline_counts_from_when_the_operation_was_first_seen(
     assert why.details == {"operation": operation.name.lower(), "deadline": 2.0}
 
 
+@pytest.mark.parametrize("setting", ["step_deadline", "reset_deadline", "construction_deadline"])
+@pytest.mark.parametrize("operation", [o for o in Operation if o is not Operation.VACANT])
+def test_the_watch_never_rests_while_any_operation_has_a_deadline(operation: Operation, setting: str) -> None:
+    scene = _Scene(**{setting: 2.0})
+    assert scene.look(100.0, 16 + operation)
+
+
 def test_a_new_operation_starts_a_new_clock() -> None:
     scene = _Scene(step_deadline=2.0)
     for count in range(1, 50):
