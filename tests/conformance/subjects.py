@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
@@ -68,10 +69,11 @@ _TARGET = f"{__name__}:build"
 
 
 def build(name: str, render_mode: str | None = None, **kwargs: Any) -> gym.Env[Any, Any]:
-    """Return the test environment called ``name``: one server can host them all."""
+    """Return the test environment ``name``, perhaps ``module:name``: one server can host them all."""
     if render_mode is not None:
         kwargs["render_mode"] = render_mode
-    env: gym.Env[Any, Any] = getattr(testenvs, name)(**kwargs)
+    module, _, attribute = name.rpartition(":")
+    env: gym.Env[Any, Any] = getattr(import_module(module) if module else testenvs, attribute)(**kwargs)
     return env
 
 
