@@ -4,7 +4,8 @@ Rules of evolution:
 
 * A message is a MessagePack map; ``type`` names it. A field that has its default is left out.
 * In ``hello``, ``resume``, ``welcome``, ``resumed`` and limits unknown fields are ignored, so both sides can
-  grow there; what a peer can do is said in ``capabilities``. Elsewhere an unknown field is an error naming it.
+  grow there; what a peer can do is said in ``capabilities``. Elsewhere an unknown field is an error that
+  names it.
 * A new field of such a message is sent only to a peer that announced the capability it belongs to.
 * A field is never removed, renamed or given another meaning within one version.
 
