@@ -27,6 +27,7 @@
     │   ├── WorkerCrashedError               ... because the worker process died
     │   ├── DeadlineExceededError            ... because a call overran its deadline
     │   └── ServerDrainingError              ... because the server shuts down
+    ├── VectorEnvError                       some lanes of a vector environment failed
     ├── EnvClosedError                       the env was closed
     └── NotCopyableError                     a live env cannot be pickled or deep-copied
 
@@ -66,6 +67,7 @@ __all__ = [
     "StartupError",
     "StartupTimeoutError",
     "ValueNotCarriedError",
+    "VectorEnvError",
     "VersionMismatchError",
     "WorkerCrashedError",
     "from_wire",
@@ -97,6 +99,7 @@ class ErrorCode(StrEnum):
     WORKER_CRASHED = "worker_crashed"
     DEADLINE = "deadline_exceeded"
     DRAINING = "server_draining"
+    LANES = "lanes"
     CLOSED = "closed"
     NOT_COPYABLE = "not_copyable"
 
@@ -120,7 +123,7 @@ class OpenEnvError(Exception):
         self.server = server
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.message, self.server, self.details)
+        return _rebuild, (type(self), self.message, self.server, self.details), self.__dict__
 
 
 def _rebuild(
@@ -267,6 +270,35 @@ class ServerDrainingError(SessionLostError):
     code = ErrorCode.DRAINING
 
 
+class VectorEnvError(OpenEnvError):
+    """Some lanes of a vector environment failed; the others did not, and the environment stays open.
+
+    ``reset(options={"reset_mask": error.mask})`` starts new episodes in the lanes that failed, in new
+    sessions where theirs were lost.
+
+    Attributes:
+        errors: What happened, by lane.
+        lanes: The lanes that failed, in order.
+        mask: Bool array of shape ``(num_envs,)``, true for those lanes.
+        partial: What the call would have returned; the lanes that failed have their last observation, reward
+            0.0 and no flag in it. ``None`` where there is nothing to return.
+        server, details: Those of the first lane that failed, such as ``exit_code``, ``signal``, ``log``.
+    """
+
+    code = ErrorCode.LANES
+
+    def __init__(self, message: str, /, *, server: str | None = None, **details: Any) -> None:
+        super().__init__(message, server=server, **details)
+        self.errors: dict[int, OpenEnvError] = {}
+        self.mask: Any = None
+        self.partial: Any = None
+
+    @property
+    def lanes(self) -> tuple[int, ...]:
+        """Return the lanes that failed."""
+        return tuple(sorted(self.errors))
+
+
 class EnvClosedError(OpenEnvError):
     """The env was closed; make a new one."""
 
@@ -303,6 +335,7 @@ _BY_CODE: dict[str, type[OpenEnvError]] = {
         WorkerCrashedError,
         DeadlineExceededError,
         ServerDrainingError,
+        VectorEnvError,
         EnvClosedError,
         NotCopyableError,
     )

@@ -40,6 +40,7 @@ TABLE: list[tuple[str, str, tuple[str, ...], str]] = [
     ("WorkerCrashedError", "worker_crashed", ("SessionLostError",), "WorkerCrashedError"),
     ("DeadlineExceededError", "deadline_exceeded", ("SessionLostError",), "DeadlineExceededError"),
     ("ServerDrainingError", "server_draining", ("SessionLostError",), "ServerDrainingError"),
+    ("VectorEnvError", "lanes", ("OpenEnvError",), "VectorEnvError"),
     ("EnvClosedError", "closed", ("OpenEnvError",), "EnvClosedError"),
     ("NotCopyableError", "not_copyable", ("OpenEnvError",), "NotCopyableError"),
 ]

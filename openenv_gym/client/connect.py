@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -53,6 +53,7 @@ def connect(
     max_message: int = 0,
     compression: bool = False,
     keepalive: float | None = None,
+    answered: Callable[[Mapping[str, str]], None] | None = None,
 ) -> Channel:
     """Return an open channel to the server at ``endpoint``.
 
@@ -64,6 +65,7 @@ def connect(
         max_message: Largest message accepted, in bytes; 0: no limit.
         compression: Whether to offer compression.
         keepalive: Seconds after which the operating system probes a silent connection.
+        answered: Told the headers of the server's answer.
 
     Raises:
         Unreachable: Nobody answers there; a later attempt may succeed.
@@ -82,6 +84,8 @@ def connect(
         if not head.startswith(b"HTTP/1.1 101 "):
             raise _refusal(endpoint, _read_refusal(protocol, sock, endpoint, rest, deadline), head)
         _check_handshake(endpoint, protocol)
+        if answered is not None:
+            answered(_answer_headers(protocol))
         sock.settimeout(None)
         if endpoint.kind != "unix":
             tune(sock, keepalive)
@@ -138,6 +142,13 @@ def _check_handshake(endpoint: Endpoint, protocol: ClientProtocol) -> None:
         raise ServerConnectionError(
             f"{endpoint} answered the WebSocket handshake wrongly: {failure}", server=str(endpoint)
         ) from failure
+
+
+def _answer_headers(protocol: ClientProtocol) -> dict[str, str]:
+    from websockets.http11 import Response
+
+    answers = [event for event in protocol.events_received() if isinstance(event, Response)]
+    return {name.lower(): value for answer in answers for name, value in answer.headers.raw_items()}
 
 
 def _read_refusal(

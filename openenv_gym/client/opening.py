@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
 
 from ..errors import ConfigError, ServerConnectionError, StartupTimeoutError
 from ..protocol.messages import Hello, Limits
@@ -11,13 +15,30 @@ from ..protocol.values import pack
 from ..providers.base import Provider, shared_provider
 from ..transport.channel import Channel
 from .connect import connect
-from .deadline import deadline_in
+from .deadline import deadline_in, earliest
 from .endpoint import Endpoint, parse_endpoint
 from .flows import Conversation
 from .settings import ClientSettings
+from .split import SplitConnection
 from .sync import Connection
 
-__all__ = ["Opener"]
+__all__ = ["Offer", "Opener"]
+
+_C = TypeVar("_C", bound=Connection)
+
+
+class Offer(NamedTuple):
+    """What a server says in its handshake.
+
+    Attributes:
+        workers: How many worker processes it has, at least 1.
+        free: Free slots.
+        maximum: Slots in all.
+    """
+
+    workers: int
+    free: int
+    maximum: int
 
 
 class Opener:
@@ -29,10 +50,13 @@ class Opener:
         time_limit: Whether the environment keeps the time limit of its registration.
         render_mode: The environment's render mode.
         client: Name and version of this program.
+        number: Which server, where the provider shall run several for the same target.
 
     Attributes:
         endpoint: Where the server is; ``None`` until a provider said so.
         provider: Who runs the server, if it is ours.
+        hello: What opens a session.
+        offer: What the server said in its newest handshake; ``None``: nothing.
 
     Raises:
         ConfigError: There is neither a target nor a server, or the provider is unknown.
@@ -47,8 +71,12 @@ class Opener:
         time_limit: bool = True,
         render_mode: str | None = None,
         client: str = "",
+        number: int = 0,
     ) -> None:
         self._settings = settings
+        self.offer: Offer | None = None
+        self._spare: Channel | None = None
+        self._fresh: float | None = None
         self.endpoint: Endpoint | None = None
         self.provider: Provider | None = None
         if settings.base_url is not None:
@@ -60,7 +88,7 @@ class Opener:
             )
         else:
             name = settings.provider or "process"
-            self.provider = shared_provider(name, target, settings.provider_kwargs)
+            self.provider = shared_provider(name, target, settings.provider_kwargs, number)
         if self.endpoint is not None and self.endpoint.user is not None and settings.token is not None:
             raise ConfigError("token and a user in base_url exclude each other; leave one out")
         limit = settings.step_timeout or 0.0
@@ -85,14 +113,60 @@ class Opener:
         Raises:
             OpenEnvError: There is none to be had.
         """
-        provider = self.provider
+        return self._session(Connection, patient)
+
+    def begin(self, *, patient: bool) -> SplitConnection:
+        """Ask for a new session; :meth:`complete` waits for it. Arguments and errors as for :meth:`open`."""
+        return self._session(SplitConnection, patient)
+
+    def complete(self, connection: SplitConnection) -> None:
+        """Wait until the session is open.
+
+        Raises:
+            OpenEnvError: It could not be opened.
+        """
         try:
-            return self._attempt(patient)
-        except ServerConnectionError:
-            if provider is None or provider.alive():
-                raise
-            # It ended between our look and our call, as an idle one does.
-            return self._attempt(patient)
+            connection.complete()
+        except TimeoutError:
+            raise self._late() from None
+
+    def variant(self, **fields: Any) -> Opener:
+        """Return an opener of the same server whose sessions differ in these fields of ``hello``.
+
+        The first one takes over the connection of a :meth:`survey`.
+        """
+        other = copy.copy(self)
+        other.hello = msgspec.structs.replace(self.hello, **fields)
+        self._spare = None
+        return other
+
+    def launch(self) -> None:
+        """Have the provider, if there is one, start its server, and wait for nothing.
+
+        Raises:
+            StartupError: It cannot be started.
+        """
+        if self.provider is not None:
+            self.provider.launch()
+
+    def survey(self) -> Offer | None:
+        """Connect, and return what the server says in its handshake; the next session uses the connection.
+
+        Raises:
+            OpenEnvError: There is no connection to be had.
+        """
+        self._fresh = self._locate()
+        try:
+            self._spare = self._dial(earliest(deadline_in(self._settings.connect_timeout), self._fresh))
+        except TimeoutError:
+            raise self._late() from None
+        return self.offer
+
+    def forget(self) -> None:
+        """Close the connection of a survey that no session used."""
+        channel, self._spare = self._spare, None
+        if channel is not None:
+            channel.abort()
 
     def forward(self) -> None:
         """Log what environments of an embedded server printed."""
@@ -101,26 +175,46 @@ class Opener:
 
     # -- inside
 
-    def _attempt(self, patient: bool) -> Connection:
-        settings, provider, deadline = self._settings, self.provider, None
-        if provider is not None:
-            started = deadline_in(settings.startup_timeout)
-            base_url, fresh = provider.ensure(settings.startup_timeout)
-            self.endpoint = parse_endpoint(base_url)
-            deadline = started if fresh else None
+    def _session(self, kind: type[_C], patient: bool) -> _C:
+        provider = self.provider
         try:
-            return Connection(
+            return self._attempt(kind, patient)
+        except ServerConnectionError:
+            if provider is None or provider.alive():
+                raise
+            # It ended between our look and our call, as an idle one does.
+            return self._attempt(kind, patient)
+
+    def _attempt(self, kind: type[_C], patient: bool) -> _C:
+        settings = self._settings
+        fresh, self._fresh = self._fresh, None
+        deadline = self._locate() or fresh
+        try:
+            return kind(
                 Conversation(self.hello, settings.keepalive, settings.connect_timeout, str(self.endpoint)),
                 self._dial,
                 request_timeout=settings.step_timeout,
                 deadline=deadline,
-                patient=patient or provider is not None,
+                patient=patient or self.provider is not None,
             )
         except TimeoutError:
             raise self._late() from None
 
+    def _locate(self) -> float | None:
+        """Make sure there is a server; return when the first session on it must be open, if it is new."""
+        if self.provider is None:
+            return None
+        timeout = self._settings.startup_timeout
+        deadline = deadline_in(timeout)
+        base_url, fresh = self.provider.ensure(timeout)
+        self.endpoint = parse_endpoint(base_url)
+        return deadline if fresh else None
+
     def _dial(self, deadline: float | None) -> Channel:
         settings, provider, endpoint = self._settings, self.provider, self.endpoint
+        spare, self._spare = self._spare, None
+        if spare is not None and spare.attend() == 0:
+            return spare
         assert endpoint is not None
         if provider is not None and not provider.alive():
             raise self._died(provider)
@@ -133,7 +227,14 @@ class Opener:
             max_message=settings.max_message,
             compression=settings.compression,
             keepalive=interval,
+            answered=self._answered,
         )
+
+    def _answered(self, headers: Mapping[str, str]) -> None:
+        numbers = [headers.get(f"openenv-{name}", "") for name in ("workers", "slots-free", "slots-max")]
+        if all(map(str.isdecimal, numbers)):
+            workers, free, maximum = map(int, numbers)
+            self.offer = Offer(max(workers, 1), free, maximum)
 
     def _died(self, provider: Provider) -> ServerConnectionError:
         log = provider.logs()

@@ -34,6 +34,8 @@ def redact(kwargs: Mapping[str, Any]) -> dict[str, Any]:
         }
     if isinstance(url, str):
         shown["base_url"] = _redact_url(url)
+    elif isinstance(url, list | tuple):
+        shown["base_url"] = [_redact_url(each) if isinstance(each, str) else each for each in url]
     return shown
 
 

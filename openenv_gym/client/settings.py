@@ -18,12 +18,23 @@ from ..errors import ConfigError
 from . import secrets
 from .endpoint import parse_endpoint
 
-__all__ = ["ClientSettings", "take_settings"]
+__all__ = ["VECTOR_OPTIONS", "ClientSettings", "take_settings"]
 
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _NONE = ("none", "off", "never")
 _FORBIDDEN_HEADERS = ("host", "upgrade", "connection", "content-length", "transfer-encoding")
 _SIMILAR = 0.85
+#: Arguments that only a vector environment takes.
+VECTOR_OPTIONS = (
+    "autoreset_mode",
+    "lane_threads",
+    "lanes",
+    "lanes_per_worker",
+    "max_restarts",
+    "num_envs",
+    "servers",
+    "vectorization_mode",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +125,13 @@ def _environment_kwargs(kwargs: Mapping[str, Any], explicit: Any) -> dict[str, A
     others = {name: value for name, value in kwargs.items() if name not in _KEYWORDS}
     chosen = _check_mapping("env_kwargs", explicit if explicit is not None else {})
     for name in others:
+        if name in VECTOR_OPTIONS:
+            raise ConfigError(
+                f"{name!r} is an option of vector environments, which gym.make_vec makes when it is given no"
+                " vectorization_mode (or 'vector_entry_point'); if the environment itself takes it, pass"
+                f" env_kwargs={{{name!r}: ...}}",
+                argument=name,
+            )
         if name in chosen:
             raise ConfigError(f"{name!r} is given twice, by itself and in env_kwargs; leave one out")
         _check_spelling(name)
@@ -136,6 +154,11 @@ def _check_spelling(name: str) -> None:
 
 
 def _check_url(name: str, value: Any) -> str | None:
+    if isinstance(value, list | tuple):
+        raise ConfigError(
+            "base_url is a list, which vector environments take: gym.make_vec without vectorization_mode"
+            " makes one; pass one address here"
+        )
     if value is not None:
         parse_endpoint(value)
     return value  # type: ignore[no-any-return]

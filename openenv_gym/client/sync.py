@@ -27,14 +27,15 @@ from . import flows
 from .deadline import deadline_in
 from .flows import Conversation, Flow, error_of
 
-__all__ = ["Connection"]
+__all__ = ["CLOSE_TIMEOUT", "NOTABLE", "Connection"]
 
 _LOG = logging.getLogger("openenv_gym.client")
 _T = TypeVar("_T")
-_NOTABLE = 4 << 20
+#: From this size on a reply is worth a word.
+NOTABLE = 4 << 20
 #: How much longer than the server a client waits for a call that has a deadline.
 _DEADLINE_GRACE = 0.5
-_CLOSE_TIMEOUT = 10.0
+CLOSE_TIMEOUT = 10.0
 
 
 class Connection:
@@ -79,11 +80,10 @@ class Connection:
         self._silence = None if talk.keepalive is None else talk.keepalive[0]
         self._noted = False
         try:
-            self.welcome = self._run(talk.open(deadline, patient=patient))
+            self._open(talk.open(deadline, patient=patient))
         except BaseException:
             self.drop()
             raise
-        self.wire = talk.wire
         _connections.add(self)
 
     def request(self, kind: Callable[..., Any], *args: Any) -> Any:
@@ -115,7 +115,7 @@ class Connection:
             except BaseException as exc:
                 reply = self._exceptional(exc, message, deadline)
             else:
-                if len(data) > _NOTABLE and not self._noted:
+                if len(data) > NOTABLE and not self._noted:
                     self._note_size(len(data))
             if type(reply) is Error:
                 raise self._error(reply)
@@ -140,7 +140,7 @@ class Connection:
         with self._lock:
             if self.over:
                 return
-            self._limit = min(self._limit or _CLOSE_TIMEOUT, _CLOSE_TIMEOUT)
+            self._limit = min(self._limit or CLOSE_TIMEOUT, CLOSE_TIMEOUT)
             self._talk.connect_timeout = 0.2
             try:
                 self.request(Close)
@@ -181,6 +181,13 @@ class Connection:
             channel.abort()  # closes this process's descriptor, which says nothing to the peer
 
     # -- when something is out of the ordinary
+
+    def _open(self, flow: Flow[Welcome]) -> None:
+        self._opened(self._run(flow))
+
+    def _opened(self, welcome: Welcome) -> None:
+        self.welcome = welcome
+        self.wire = self._talk.wire
 
     def _restored(self) -> Channel:
         """Return a channel on which the session goes on."""
@@ -276,15 +283,18 @@ class Connection:
         try:
             intent = next(flow)
             while True:
-                try:
-                    result = self._carry_out(intent)
-                except Exception as exc:
-                    intent = flow.throw(exc)
-                else:
-                    intent = flow.send(result)
+                intent = self._advance(flow, intent)
         except StopIteration as stop:
-            result = stop.value
-            return result  # type: ignore[no-any-return]
+            result: _T = stop.value
+            return result
+
+    def _advance(self, flow: Flow[Any], intent: Any) -> Any:
+        """Carry out what ``flow`` intends; return what it intends next."""
+        try:
+            result = self._carry_out(intent)
+        except Exception as exc:
+            return flow.throw(exc)
+        return flow.send(result)
 
     def _carry_out(self, intent: Any) -> Any:
         match intent:

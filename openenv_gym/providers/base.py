@@ -51,6 +51,7 @@ class Provider(ABC):
         self.token: str | None = None
         self.owner = os.getpid()
         self._base_url: str | None = None
+        self._launched: str | None = None
         self._lock = threading.Lock()
 
     @abstractmethod
@@ -112,14 +113,33 @@ class Provider(ABC):
                 self._base_url = None
                 self.stop()
             deadline = deadline_in(timeout)
+            base_url, self._launched = self._launched, None
             try:
-                base_url = self.start()
+                base_url = base_url or self.start()
                 self.wait_ready(time_left(deadline))
             except BaseException:
                 self.stop()
                 raise
             self._base_url = base_url
             return base_url, True
+
+    def launch(self) -> None:
+        """Start the server if there is none, and do not wait for it: :meth:`ensure` does.
+
+        Raises:
+            StartupError: It cannot be started.
+        """
+        with self._lock:
+            if self._launched is not None or (self._base_url is not None and self.alive()):
+                return
+            if self._base_url is not None:
+                self._base_url = None
+                self.stop()
+            try:
+                self._launched = self.start()
+            except BaseException:
+                self.stop()
+                raise
 
     def after_fork(self) -> None:
         """In a forked child: forget a lock that another thread of the parent may hold."""
@@ -146,18 +166,24 @@ def provider_class(name: str) -> type[Provider]:
     return found
 
 
-_shared: dict[tuple[str, str, str], Provider] = {}
+_shared: dict[tuple[str, str, str, int], Provider] = {}
 _lock = threading.Lock()
 
 
-def shared_provider(name: str, target: str, options: Mapping[str, Any]) -> Provider:
+def shared_provider(name: str, target: str, options: Mapping[str, Any], number: int = 0) -> Provider:
     """Return the provider that all envs of this process with this target and these options share.
+
+    Args:
+        name: The provider.
+        target: What its server hosts.
+        options: Its options.
+        number: Which one, of several servers for the same.
 
     Raises:
         ConfigError: There is no such provider, or an option is wrong.
     """
     try:
-        key = name, target, json.dumps(options, sort_keys=True)
+        key = name, target, json.dumps(options, sort_keys=True), number
     except (TypeError, ValueError) as exc:
         raise ConfigError(f"provider_kwargs must be what JSON can hold: {exc}") from None
     with _lock:

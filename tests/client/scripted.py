@@ -48,6 +48,7 @@ class ScriptedServer:
     Args:
         script: Points at which to cut, in order; each is used once. ``"kill"`` forgets all sessions as well.
         welcome: Fields of ``welcome``.
+        greeting: More headers of the handshake's response.
         answer: Makes the reply to a request; the default counts steps.
 
     Attributes:
@@ -62,6 +63,7 @@ class ScriptedServer:
         welcome: dict[str, Any] | None = None,
         answer: Callable[[Any, Life], Any] | None = None,
         subprotocol: str = m.SUBPROTOCOL,
+        greeting: dict[str, str] | None = None,
     ) -> None:
         self.script = deque(script)
         self.sessions: dict[str, Life] = {}
@@ -74,6 +76,7 @@ class ScriptedServer:
         self._welcome = welcome or {}
         self._answer = answer or count_steps
         self._subprotocol = subprotocol
+        self._headers = greeting or {}
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._thread = threading.Thread(target=self._serve, name="scripted", daemon=True)
         self._stopping = False
@@ -146,7 +149,9 @@ class ScriptedServer:
         (request,) = protocol.events_received()
         self.paths.append(request.path)  # type: ignore[union-attr]
         self.headers.append(request.headers)  # type: ignore[union-attr]
-        protocol.send_response(protocol.accept(request))  # type: ignore[arg-type]
+        response = protocol.accept(request)  # type: ignore[arg-type]
+        response.headers.update(self._headers)
+        protocol.send_response(response)
         sock.sendall(b"".join(protocol.data_to_send()))
         return Channel(sock, client=False, initial=head[end:])
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from openenv_gym.client import opening
-from openenv_gym.client.opening import Opener
+from openenv_gym.client.opening import Offer, Opener
 from openenv_gym.client.settings import ClientSettings
 from openenv_gym.errors import (
     ConfigError,
@@ -165,3 +165,51 @@ def test_what_was_printed_is_forwarded(monkeypatch: pytest.MonkeyPatch) -> None:
     opener(monkeypatch, provider).forward()
     Opener(ClientSettings(base_url="ws://h"), None).forward()
     assert calls == [1]
+
+
+_OFFER = {"OpenEnv-Workers": "3", "OpenEnv-Slots-Free": "5", "OpenEnv-Slots-Max": "8"}
+
+
+def test_a_survey_says_what_there_is_and_its_connection_is_used() -> None:
+    with ScriptedServer(greeting=_OFFER) as server:
+        found = Opener(ClientSettings(base_url=server.base_url), None)
+        assert found.survey() == Offer(3, 5, 8)
+        first = found.variant(lanes=2)
+        connection = first.begin(patient=False)
+        first.complete(connection)
+        connection.close()
+        assert len(server.paths) == 1
+        assert next(iter(server.sessions.values())).hello.lanes == 2
+        assert found.hello.lanes == 1
+
+
+@pytest.mark.parametrize("greeting", [{}, {**_OFFER, "OpenEnv-Workers": "many"}])
+def test_a_server_that_says_no_numbers_offers_nothing(greeting: dict[str, str]) -> None:
+    with ScriptedServer(greeting=greeting) as server:
+        found = Opener(ClientSettings(base_url=server.base_url), None)
+        assert found.survey() is None
+        found.forget()
+        found.forget()
+
+
+def test_a_survey_whose_connection_ended_is_followed_by_another_connection() -> None:
+    with ScriptedServer(["upgraded"]) as server:
+        found = Opener(ClientSettings(base_url=server.base_url), None)
+        found.survey()
+        while server.script:
+            time.sleep(0.001)
+        connection = found.begin(patient=False)
+        found.complete(connection)
+        connection.close()
+        assert len(server.paths) == 2
+
+
+def test_a_provider_starts_its_server_before_anybody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ScriptedServer() as server:
+        provider = FakeProvider(server)
+        found = opener(monkeypatch, provider)
+        found.launch()
+        assert provider.running
+        found.survey()
+        found.open(patient=False).drop()
+        assert provider.servers == []

@@ -61,3 +61,11 @@ def test_what_holds_no_secret_stays(kwargs: dict[str, object]) -> None:
 def test_a_reference_of_another_process_says_what_to_do(name: str, value: object, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         restore(name, value)
+
+
+def test_a_list_of_addresses_loses_its_secrets_too() -> None:
+    urls = ["ws://plain:1", "ws://user:word@host:2"]
+    shown = redact({"base_url": urls})["base_url"]
+    assert shown[0] == urls[0]
+    assert "word" not in shown[1]
+    assert [restore("base_url", url) for url in shown] == urls

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from openenv_gym.client.secrets import redact
-from openenv_gym.client.settings import ClientSettings, take_settings
+from openenv_gym.client.settings import VECTOR_OPTIONS, ClientSettings, take_settings
 from openenv_gym.errors import ConfigError
 
 
@@ -207,3 +207,18 @@ def test_no_secret_is_shown() -> None:
     )
     for secret in ("s3cret", "k3y", "h1dden", "env1"):
         assert secret not in repr(settings)
+
+
+@pytest.mark.parametrize("name", VECTOR_OPTIONS)
+def test_an_option_of_vector_environments_is_not_taken_for_an_argument_of_the_environment(name: str) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"'{name}' is an option of vector environments.*env_kwargs="
+    ) as caught:
+        take_settings({name: 2}, {})
+    assert caught.value.details["argument"] == name
+    assert take_settings({"env_kwargs": {name: 2}}, {}).env_kwargs == {name: 2}
+
+
+def test_one_environment_has_one_address() -> None:
+    with pytest.raises(ConfigError, match="pass one address here"):
+        take_settings({"base_url": ["ws://a", "ws://b"]}, {})

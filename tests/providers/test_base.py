@@ -169,3 +169,35 @@ def test_a_provider_needs_little() -> None:
 
 def test_sweep_is_there_for_users() -> None:
     sweep()
+
+
+def test_several_servers_for_the_same_are_told_apart_by_number() -> None:
+    first, second = (shared_provider(NAME, "echo", {}, number) for number in range(2))
+    assert first is not second
+    assert shared_provider(NAME, "echo", {}) is first
+
+
+def test_launch_starts_a_server_that_ensure_waits_for() -> None:
+    provider = counting("echo")
+    provider.launch()
+    provider.launch()
+    assert provider.calls == ["start"]
+    assert provider.ensure(1.0) == ("unix:/1", True)
+    provider.launch()
+    assert provider.ensure(1.0) == ("unix:/1", False)
+    provider.running = False
+    provider.launch()
+    assert provider.calls == ["start", "stop", "start"]
+    assert provider.ensure(1.0) == ("unix:/3", True)
+
+
+def test_a_launch_that_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = counting("echo")
+
+    def fail() -> str:
+        raise StartupError("no")
+
+    monkeypatch.setattr(provider, "start", fail)
+    with pytest.raises(StartupError):
+        provider.launch()
+    assert provider.calls == ["stop"]
