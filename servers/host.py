@@ -6,6 +6,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from openenv_gym.errors import CapacityError, from_wire
@@ -83,15 +84,12 @@ class Host:
         session = message.session
         cells, place = self._board.cells, message.place
 
-        def cell(value: int) -> None:
-            cells[place] = value
-
         seat = Seat(
             session,
             message.hello,
             message.local,
             self._channel(fd, message),
-            cell=cell,
+            cell=partial(cells.__setitem__, place),
             report=lambda what, facts=None: self._reported(session, what, facts),
             plan=self._plan,
         )

@@ -41,10 +41,12 @@ _LOG = logging.getLogger("openenv_gym.server")
 _GOING_AWAY = 1001
 _LAST_PATIENCE = 1.0
 """Seconds that a client may take to accept the last words it is told."""
-_OPERATIONS: dict[type, Operation] = {
-    m.Step: Operation.STEP,
-    m.Reset: Operation.RESET,
-    m.Close: Operation.CLOSE,
+# Plain numbers: access through an Enum class runs Python code, and this is the step path.
+_OTHER = int(Operation.OTHER)
+_OPERATIONS: dict[type, int] = {
+    m.Step: int(Operation.STEP),
+    m.Reset: int(Operation.RESET),
+    m.Close: int(Operation.CLOSE),
 }
 
 
@@ -273,7 +275,7 @@ class Seat:
             return reply
         work = self._close_as_asked if type(request) is m.Close else self._stage_answer
         try:
-            reply = self._run(_OPERATIONS.get(type(request), Operation.OTHER), work, request)
+            reply = self._run(_OPERATIONS.get(type(request), _OTHER), work, request)
         except BaseException as exc:
             reply = error_reply(exc, request.id, alive=True)
         self._kept = reply

@@ -20,6 +20,10 @@ class Side(Enum):
     SERVER = "server"
 
 
+# Bound here because access through an Enum class runs Python code, once or more for every message.
+_BUSY, _IDLE, _CLIENT = Phase.BUSY, Phase.IDLE, Side.CLIENT
+
+
 class Session:
     """One end of a conversation.
 
@@ -47,8 +51,8 @@ class Session:
         self.phase = Phase.NEW
         self.last_id = 0
         self.pending: Any = None
-        self._ours: frozenset[type] = _REQUESTS if side is Side.CLIENT else _REPLIES
-        self._decode = decode_reply if side is Side.CLIENT else decode_request
+        self._ours: frozenset[type] = _REQUESTS if side is _CLIENT else _REPLIES
+        self._decode = decode_reply if side is _CLIENT else decode_request
 
     def next_id(self) -> int:
         """Return the id for the next request."""
@@ -78,7 +82,7 @@ class Session:
             RemoteProtocolError: The frame holds no message, or one that may not come now.
         """
         message = self._decode(frame)
-        if self.side is Side.CLIENT:
+        if self.side is _CLIENT:
             answered = getattr(message, "id", 0)
             if 0 < answered <= self.last_id and (self.pending is None or answered != self.last_id):
                 return None
@@ -88,8 +92,8 @@ class Session:
     def abandon(self) -> None:
         """Give up waiting for the outstanding request; its reply will be dropped when it comes."""
         self.pending = None
-        if self.phase is Phase.BUSY:
-            self.phase = Phase.IDLE
+        if self.phase is _BUSY:
+            self.phase = _IDLE
 
     def disconnect(self) -> None:
         """Note that the connection is gone; the session may be resumed on a new one."""
@@ -103,9 +107,9 @@ class Session:
 
     def repeat(self) -> bytes | None:
         """Return the frame of the outstanding request once more, to be sent after ``resumed``."""
-        if self.pending is None or self.phase is not Phase.IDLE:
+        if self.pending is None or self.phase is not _IDLE:
             return None
-        self.phase = Phase.BUSY
+        self.phase = _BUSY
         return encode(self.pending)
 
     def _advance(self, message: Any, kind: type, blame: _Blame) -> None:
@@ -113,12 +117,12 @@ class Session:
         phase = TRANSITIONS[self.phase].get(kind)
         if phase is None:
             raise blame(f"{_name(message)} may not come in phase {self.phase.name.lower()}")
-        if phase is Phase.BUSY:
+        if phase is _BUSY:
             if message.id != self.last_id + 1:
                 self._check_repeat(message, blame)
             self.last_id = message.id
             self.pending = message
-        elif self.phase is Phase.BUSY:
+        elif self.phase is _BUSY:
             if message.id != self.last_id or kind is not ANSWERS[type(self.pending)]:
                 self._check_answer(message, kind, blame)
             self.pending = None
@@ -134,7 +138,7 @@ class Session:
         A server also takes the newest id again (a repeat after a resume) and later ones (the client gave up
         a request that never arrived).
         """
-        if self.side is Side.CLIENT or message.id < max(self.last_id, 1):
+        if self.side is _CLIENT or message.id < max(self.last_id, 1):
             raise blame(f"{_name(message)} has id {message.id}; {self.last_id + 1} was due")
 
     def _check_answer(self, message: Any, kind: type, blame: _Blame) -> None:
