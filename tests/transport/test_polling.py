@@ -70,9 +70,27 @@ def test_gives_up_when_a_yield_takes_more_than_20_microseconds(script: Script) -
     assert script.yields == 1
 
 
-def test_a_reply_that_came_during_a_long_yield_counts(script: Script) -> None:
-    script.yield_takes = 1e-3
-    assert script.receive(Poller(iter(script)), 0) == 5
+def test_a_reply_that_came_during_a_long_yield_is_a_miss_too(script: Script) -> None:
+    script.yield_takes = 21e-6
+    poller = Poller(iter(script))
+    for _ in range(3):
+        assert script.receive(poller, 0) == -1
+        assert script.yields == 1
+    assert script.receive(poller, 0) == -1
+    assert script.yields == 0
+
+
+@pytest.mark.parametrize(("lost", "pause"), [(300e-6, 150), (3e-3, 1500)])
+def test_after_a_dear_miss_it_blocks_at_once_and_for_as_long_as_that_pays(
+    script: Script, lost: float, pause: int
+) -> None:
+    script.yield_takes = lost
+    poller = Poller(iter(script))
+    assert script.receive(poller, 0) == -1
+    paused = 0
+    while script.receive(poller, 0) == -1 and not script.yields:
+        paused += 1
+    assert paused == pytest.approx(pause, abs=1)
 
 
 def test_credit_of_eight_pays_for_two_misses_and_then_64_receives_block(script: Script) -> None:
