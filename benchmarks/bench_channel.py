@@ -4,7 +4,7 @@ Two processes echo messages over a channel each, on one core and on two, with an
 blocking; the bare TCP ping-pong is measured just before. Bars: at most 1.9 times the bare ping-pong on
 one core, and with polling at most 0.5 times the bare one on two cores.
 
-    python benchmarks/bench_channel.py [--size BYTES] [--rounds N]
+    python -m benchmarks.bench_channel [--size BYTES] [--rounds N]
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import subprocess
 import sys
 from time import monotonic, perf_counter_ns
 
-import pingpong
-
 from openenv_gym.transport import Channel, ChannelClosed, tune
+
+from . import pingpong
 
 
 def channel(here: int, there: int, poll: bool, size: int, rounds: int) -> pingpong.PingPong:
     """Measure over loopback TCP, this process the client."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
-        command = [sys.executable, __file__, "--echo", port, "--core", str(there), *(["--poll"] * poll)]
-        peer = subprocess.Popen(command)
+        command = [sys.executable, "-m", "benchmarks.bench_channel", "--echo", port, "--core", str(there)]
+        peer = subprocess.Popen(command + ["--poll"] * poll)
         sock, _ = listener.accept()
     tune(sock, 20.0)
     end = Channel(sock, client=True, poll=poll)

@@ -3,7 +3,7 @@
 The floor that the step benchmarks divide by. The other end runs in a process of its own, pinned to its core;
 this process is pinned while it measures.
 
-    python benchmarks/pingpong.py [--size BYTES] [--rounds N]
+    python -m benchmarks.pingpong [--size BYTES] [--rounds N]
 """
 
 from __future__ import annotations
