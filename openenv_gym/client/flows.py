@@ -220,6 +220,8 @@ class Conversation:
     def _resume(self, deadline: float | None) -> Flow[Any]:
         yield Send(self.wire.send(Resume(session=self.hello.session, token=self.hello.token)))
         asked = self.clock()
+        if self.keepalive is not None:
+            yield Ping()  # what stands before a busy worker may answer that by itself
         try:
             # Who switched the questions off knows that signs of life may not come through.
             frame = yield Receive(deadline, self.connect_timeout if self.keepalive else None)

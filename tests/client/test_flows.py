@@ -307,6 +307,15 @@ def test_a_server_that_gives_no_sign_of_life_to_resume_names_the_option() -> Non
     assert driver.silences == [3.0]
 
 
+@pytest.mark.parametrize(("keepalive", "asked"), [((20.0, 5.0), ["ping"]), (None, [])])
+def test_who_resumes_asks_at_once_for_a_sign_of_life(
+    keepalive: tuple[float, float] | None, asked: list[str]
+) -> None:
+    driver = opened(keepalive=keepalive)
+    driver.run(driver.talk.recover(lost(), None), [None, RESUMED_BEFORE])
+    assert driver.intents == ["connect", "resume", *asked, "receive"]
+
+
 def test_a_busy_server_that_shows_life_is_resumed_as_often_as_it_takes() -> None:
     driver = stepping(keepalive=(20.0, 5.0))
     driver.heard = 10_000.0

@@ -30,7 +30,7 @@ from .wsmeter import FrameMeter, Piece
 
 __all__ = ["PASS", "Link", "Plan", "Policy", "Proxy", "random_plan"]
 
-How = Literal["rst", "fin", "freeze"]
+How = Literal["rst", "fin", "freeze", "stall"]
 Where = Literal["before", "middle", "after"]
 Sides = Literal["both", "client", "server"]
 _CHUNK = 1 << 16
@@ -44,7 +44,9 @@ class Policy:
         cut_bytes: Cut after exactly this many bytes.
         cut_frame: Cut at this data frame (1 is the first; 0 the handshake); control frames do not count.
         where: Cut before the frame, in its middle, or after its last byte.
-        how: ``"rst"`` resets, ``"fin"`` closes in order, ``"freeze"`` forwards nothing more, either way.
+        how: ``"rst"`` resets, ``"fin"`` closes in order, ``"freeze"`` forwards nothing more, either way;
+            ``"stall"`` does so for ``stall`` seconds and then goes on as if nothing had been.
+        stall: See ``how``.
         sides: Whose connection is cut; the other one is frozen, as when only one end notices.
         delay: Seconds, or the bounds of random ones, that every piece is held back.
         swallow: Opcodes of control frames that are not forwarded.
@@ -55,6 +57,7 @@ class Policy:
     cut_frame: int | None = None
     where: Where = "after"
     how: How = "rst"
+    stall: float = 0.1
     sides: Sides = "both"
     delay: float | tuple[float, float] = 0.0
     swallow: frozenset[int] = frozenset()
@@ -99,6 +102,7 @@ class Link:
         self._ended = threading.Event()
         self._open = threading.Event()
         self._open.set()
+        self._stalled: set[str] = set()
         self._rng = rng
         self._lock = threading.Lock()
         self._pumps = 2
@@ -175,7 +179,7 @@ class Link:
             self.controls[way].append(piece.opcode or 0)
         if piece.opcode in policy.swallow:
             return True
-        end = _limit(piece, policy, self.forwarded[way])
+        end = None if way in self._stalled else _limit(piece, policy, self.forwarded[way])
         data = piece.data if end is None else piece.data[:end]
         self._wait(policy)
         self._open.wait()
@@ -187,10 +191,21 @@ class Link:
         self.forwarded[way] += len(data)
         if end is None:
             return True
+        if policy.how == "stall":
+            self._stalled.add(way)
+            self._stall(policy.stall)
+            rest = piece._replace(data=piece.data[end:], start=piece.start + end)
+            return not rest.data or self._forward(way, rest, target, policy)
         if policy.how == "rst" and target.family != socket.AF_UNIX:
             _drain(target)
         self.drop(policy.how, policy.sides)
         return False
+
+    def _stall(self, seconds: float) -> None:
+        self.freeze()
+        self.cut.set()
+        self._ended.wait(seconds)
+        self.thaw()
 
     def _wait(self, policy: Policy) -> None:
         if policy.delay:
@@ -233,6 +248,10 @@ class Proxy:
     def url(self) -> str:
         """The ``base_url`` that leads through this proxy."""
         return f"unix:{self._path}" if self._path else f"ws://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def follow(self, plans: Sequence[Plan]) -> None:
+        """Take other plans, for the connections that are to come."""
+        self._plans = plans
 
     def link(self, number: int = -1, timeout: float = 10.0) -> Link:
         """Return a connection, by default the newest; wait until there is one."""

@@ -177,6 +177,28 @@ def test_freeze_closes_nothing(server: Server) -> None:
     assert talk(server, plan, timeout=0.2) == (ANSWER + FRAMES[0], "silence")
 
 
+@pytest.mark.parametrize("where", ["before", "middle", "after"])
+@pytest.mark.parametrize("frame", [0, 2])
+def test_after_a_stall_everything_comes_through(server: Server, frame: int, where: str) -> None:
+    policy = Policy(cut_frame=frame, where=where, how="stall", stall=0.05)  # type: ignore[arg-type]
+    sent = HELLO + b"".join(masked(bytes([n])) for n in range(3))
+    with Proxy(server.target, [Plan(up=policy)]) as proxy, dial(proxy) as sock:
+        sock.sendall(sent)
+        sock.shutdown(socket.SHUT_WR)
+        assert everything(sock) == (ANSWER + b"".join(FRAMES), "fin")
+        assert proxy.link().cut.is_set()
+    server.close()
+    assert server.got == [(sent, "fin")]
+
+
+def test_plans_can_change(server: Server) -> None:
+    with Proxy(server.target) as proxy:
+        proxy.follow([Plan(down=Policy(cut_bytes=3))])
+        with dial(proxy) as sock:
+            sock.sendall(HELLO)
+            assert everything(sock) == (ANSWER[:3], "rst")
+
+
 def test_one_side_only_notices(server: Server) -> None:
     plan = Plan(down=Policy(cut_frame=1, sides="client"))
     with Proxy(server.target, [plan]) as proxy, dial(proxy) as sock:
