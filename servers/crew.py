@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from openenv_gym.errors import OpenEnvError, ServerDrainingError, StartupError, WorkerCrashedError
+from openenv_gym.providers import inherit
 
 from . import control as c
 from .board import Board
@@ -87,12 +88,16 @@ class Crew:
         """Wait until workers can be had."""
         loop = asyncio.get_running_loop()
         if self._link is None:
-            await loop.run_in_executor(None, self._target.preload)
+            await loop.run_in_executor(None, self._preload)
             self._hire_threads()
             return
         self._warm = loop.create_future()
         loop.add_reader(self._link.fileno(), self._template_readable)
         await self._warm
+
+    def _preload(self) -> None:
+        self._target.preload()
+        inherit.apply_filters()
 
     async def drain(self, timeout: float) -> None:
         """Let every worker finish what runs, within ``timeout`` seconds, then see them all gone."""

@@ -9,7 +9,7 @@ import random
 import signal
 import sys
 
-__all__ = ["adopt_orphans", "children", "die_with_parent", "outlive_parent", "reseed"]
+__all__ = ["adopt_orphans", "children", "die_with_parent", "ignore_stop_signals", "outlive_parent", "reseed"]
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -45,6 +45,19 @@ def children() -> set[int]:
 def adopt_orphans() -> None:
     """Become the parent of descendants whose parent ended, so that none escapes."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def ignore_stop_signals() -> None:
+    """Leave stopping to the parent: Ctrl-C on a terminal reaches every process of the group.
+
+    By handlers and not by SIG_IGN, which the programs that an environment starts would inherit.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _ignore)
+
+
+def _ignore(number: int, frame: object) -> None:
+    pass
 
 
 def reseed() -> None:

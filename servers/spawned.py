@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+
+from openenv_gym.providers.inherit import apply_filters
 
 from .settings import ServerSettings
 from .targets import resolve
@@ -12,8 +14,11 @@ from .worker import run_worker
 __all__ = ["main"]
 
 
-def main(arguments: dict[str, Any]) -> None:
+def main(arguments: list[str]) -> None:
     """Run the worker; the body of its process."""
-    prepare(arguments["parent"], arguments["log"])
-    settings = ServerSettings.from_wire(arguments["settings"])
-    run_worker(settings, resolve(arguments["target"]), arguments["control"], arguments["board"])
+    given = json.loads(arguments[0])
+    prepare(given["parent"], given["log"])
+    settings, target = ServerSettings.from_wire(given["settings"]), resolve(given["target"])
+    target.preload()
+    apply_filters()
+    run_worker(settings, target, given["control"], given["board"])

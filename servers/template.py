@@ -19,8 +19,17 @@ import time
 import traceback
 from collections.abc import Callable
 
+from openenv_gym.providers import inherit
+
 from . import control as c
-from .processes import adopt_orphans, children, die_with_parent, outlive_parent, reseed
+from .processes import (
+    adopt_orphans,
+    children,
+    die_with_parent,
+    ignore_stop_signals,
+    outlive_parent,
+    reseed,
+)
 from .settings import ServerSettings
 from .targets import Target, resolve
 
@@ -29,19 +38,10 @@ __all__ = ["Template", "command", "main", "prepare"]
 _LAST_MOMENT = 1.0
 """Seconds that workers have beyond the drain timeout to say goodbye."""
 
-_BOOT = (
-    "import json, sys; a = json.loads(sys.argv[1]); sys.path[:] = a['path'];"
-    " from openenv_gym.servers.{0} import main; main(a)"
-)
-
 
 def command(module: str, **arguments: object) -> list[str]:
-    """Return the command line that runs ``main(arguments)`` of a module of this package.
-
-    The child gets this process's ``sys.path``: it finds the same modules, however they became importable.
-    """
-    boot = json.dumps({**arguments, "path": [os.path.abspath(entry) for entry in sys.path]})
-    return [sys.executable, "-c", _BOOT.format(module), boot]
+    """Return the command line that runs ``main`` of a module of this package with these ``arguments``."""
+    return inherit.command(f"openenv_gym.servers.{module}", [json.dumps(arguments)])
 
 
 class Template:
@@ -98,15 +98,14 @@ class Template:
             os.wait()
 
     def _fork(self, worker: int, fds: list[int]) -> None:
-        control, board, log = fds
+        control, board, log, _ = fds  # the last, the pipe's other end, is kept: without it a write could fail
         sys.stdout.flush()
         sys.stderr.flush()
         parent = os.getpid()
-        pid = os.fork() if self._settings.start_method == "fork" else 0
-        if pid == 0 and self._settings.start_method == "fork":
-            self._become_worker(parent, control, board, log)
         if self._settings.start_method == "spawn":
-            pid = self._spawn(parent, control, board, log)
+            pid = self._spawn(parent, fds)
+        elif (pid := os.fork()) == 0:
+            self._become_worker(parent, control, board, log)
         for fd in fds:
             os.close(fd)
         self._workers[pid] = worker
@@ -131,7 +130,8 @@ class Template:
             sys.stderr.flush()
             os._exit(1)
 
-    def _spawn(self, parent: int, control: int, board: int, log: int) -> int:
+    def _spawn(self, parent: int, fds: list[int]) -> int:
+        control, board, log, _ = fds
         arguments = command(
             "spawned",
             parent=parent,
@@ -141,7 +141,7 @@ class Template:
             target=self._target.text,
             settings=self._settings.to_wire(),
         )
-        for fd in (control, board, log):
+        for fd in fds:
             os.set_inheritable(fd, True)
         return os.posix_spawn(sys.executable, arguments, dict(os.environ))
 
@@ -194,14 +194,14 @@ def prepare(parent: int, log: int) -> None:
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
 
 
-def main(arguments: dict[str, object]) -> None:
+def main(arguments: list[str]) -> None:
     """Run the template; the body of its process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    parent = int(str(arguments["parent"]))
+    ignore_stop_signals()
+    given = json.loads(arguments[0])
+    parent = given["parent"]
     die_with_parent(parent)
     adopt_orphans()
-    link = c.ControlSocket(socket.socket(fileno=int(str(arguments["control"]))))
+    link = c.ControlSocket(socket.socket(fileno=given["control"]))
     item = link.receive()
     if item is None or not isinstance(item[0], c.Setup):
         return
@@ -210,6 +210,7 @@ def main(arguments: dict[str, object]) -> None:
         target = resolve(item[0].target)
         if settings.start_method == "fork":
             target.preload()
+            inherit.apply_filters()
             from . import worker as worker
 
             gc.collect()

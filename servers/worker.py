@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import queue
-import signal
 import socket
 import sys
 import threading
@@ -13,6 +12,7 @@ from . import control as c
 from .board import Board
 from .building import plan_of
 from .host import Host
+from .processes import ignore_stop_signals
 from .settings import ServerSettings
 from .targets import Target
 
@@ -45,9 +45,7 @@ class _Reports:
 
 def run_worker(settings: ServerSettings, target: Target, control_fd: int, board_fd: int) -> None:
     """Run sessions until the parent says ``drain`` or goes away; never returns."""
-    # Ctrl-C on a terminal reaches the whole process group: the parent drains, workers wait for its word.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    ignore_stop_signals()
     link = c.ControlSocket(socket.socket(fileno=control_fd))
     reports = _Reports(link)
     board = Board(settings.places, board_fd)

@@ -120,7 +120,7 @@ class ProcessWorker(Worker):
         os.set_blocking(self._pipe, False)
         self._partial = b""
         assert board.fd is not None
-        self.handover = (theirs.detach(), os.dup(board.fd), log)
+        self.handover = (theirs.detach(), os.dup(board.fd), log, os.dup(self._pipe))
         loop = asyncio.get_running_loop()
         loop.add_reader(self._link.fileno(), self._readable)
         loop.add_reader(self._pipe, self._read_log)
