@@ -65,13 +65,12 @@ class TakeoverProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Collect the head of the first request, then decide."""
         head = self._head = self._head + data
-        if head[:4] != b"GET "[: len(head)] or len(head) > _LONGEST_HEAD:
+        end = head.find(b"\r\n\r\n", 0, _LONGEST_HEAD) + 4
+        if head[:4] != b"GET "[: len(head)] or (end < 4 and len(head) > _LONGEST_HEAD):
             self._pass_on()
             return
-        end = head.find(b"\r\n\r\n")
-        if end < 0:
+        if end < 4:
             return
-        end += 4
         if _OURS in head[:end] and b"upgrade" in head[:end].lower():
             self._take(head[:end], head[end:])
         else:
@@ -114,7 +113,7 @@ class TakeoverProtocol(asyncio.Protocol):
         protocol = ServerProtocol(subprotocols=[SUBPROTOCOL], extensions=extensions)  # type: ignore[list-item]
         protocol.receive_data(head)
         events = protocol.events_received()
-        if not events:  # not a request that websockets understands: uvicorn will say so
+        if not events or not _offers_ours(events[0]):  # uvicorn will say what is wrong, if anything is
             self._pass_on()
             return
         request: Any = events[0]
@@ -146,6 +145,11 @@ class TakeoverProtocol(asyncio.Protocol):
         transport.pause_reading()
         transport.abort()
         return sock
+
+
+def _offers_ours(request: Any) -> bool:
+    offers = ",".join(request.headers.get_all("Sec-WebSocket-Protocol"))
+    return SUBPROTOCOL in (offer.strip() for offer in offers.split(","))
 
 
 def _uvicorn_protocol() -> Any:
