@@ -26,7 +26,7 @@ from .problems import problem, status_of
 from .replies import error_reply
 from .settings import ServerSettings
 
-__all__ = ["PATIENCE", "Arrivals", "refusal"]
+__all__ = ["PATIENCE", "Arrivals", "nothing_came", "refusal"]
 
 _LOG = logging.getLogger("openenv_gym.server")
 PATIENCE = 10.0
@@ -63,7 +63,7 @@ class Arrivals:
         except OpenEnvError as exc:
             await _turn_away(sock, exc)
         except TimeoutError:
-            await _turn_away(sock, ServerTimeoutError(f"no message came within {PATIENCE:g} s of connecting"))
+            await _turn_away(sock, nothing_came(PATIENCE))
         except (OSError, EOFError):
             pass
         finally:
@@ -111,7 +111,7 @@ async def _first_message(arrival: Arrival) -> bytes:
         length, offset = int.from_bytes(data[2 : 2 + size], "big"), 2 + size
     if length > _LARGEST_FIRST:
         raise MessageTooLargeError(
-            f"the first message has {length} bytes; at most {_LARGEST_FIRST} are read before a session exists",
+            f"the first message has {length} bytes; until there is a session {_LARGEST_FIRST} are allowed",
             size=length,
             limit=_LARGEST_FIRST,
         )
@@ -134,6 +134,11 @@ async def _turn_away(sock: socket.socket, exc: OpenEnvError) -> None:
             sock.shutdown(socket.SHUT_WR)  # so that what the client still sends does not reset what we said
             while await asyncio.get_running_loop().sock_recv(sock, 4096):
                 pass
+
+
+def nothing_came(patience: float) -> ServerTimeoutError:
+    """Return the error for a client that connected and said nothing for ``patience`` seconds."""
+    return ServerTimeoutError(f"no message came within {patience:g} s of connecting")
 
 
 def refusal(exc: OpenEnvError) -> bytes:

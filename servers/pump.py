@@ -20,7 +20,7 @@ from openenv_gym.protocol.codec import encode
 from openenv_gym.protocol.messages import SUBPROTOCOL
 from openenv_gym.protocol.reader import FrameReader
 
-from .arrivals import PATIENCE, Arrivals
+from .arrivals import PATIENCE, Arrivals, nothing_came
 from .pool import Arrival, Pool
 from .problems import problem, status_of
 from .replies import error_reply
@@ -59,8 +59,7 @@ class Pump:
         theirs.setblocking(False)
         introduced = False
         try:
-            async with asyncio.timeout(PATIENCE):
-                first = await _receive(websocket)
+            first = await _first(websocket)
             if first is not None:
                 await self._arrivals.introduce(first, Arrival(theirs))
                 introduced = True
@@ -71,7 +70,7 @@ class Pump:
             else:
                 await _say(websocket, encode(error_reply(exc, alive=False)))
                 await _close(websocket, 1013, "refused")
-        except (OSError, TimeoutError, WebSocketDisconnect) as exc:
+        except (OSError, WebSocketDisconnect) as exc:
             _LOG.debug("a connection ended: %r", exc)
         finally:
             ours.close()
@@ -83,6 +82,15 @@ class Pump:
         check_origin(self._settings, websocket.headers.get("origin"))
         if SUBPROTOCOL not in websocket.scope.get("subprotocols", ()):
             raise RemoteProtocolError(f"this server speaks the WebSocket subprotocol {SUBPROTOCOL}; offer it")
+
+
+async def _first(websocket: WebSocket) -> bytes | None:
+    """Return the first message; ``None`` when the client is gone."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await _receive(websocket)
+    except TimeoutError:
+        raise nothing_came(PATIENCE) from None
 
 
 async def _pump(websocket: WebSocket, sock: socket.socket) -> None:
@@ -99,16 +107,23 @@ async def _pump(websocket: WebSocket, sock: socket.socket) -> None:
 
 
 async def _up(websocket: WebSocket, sock: socket.socket) -> None:
-    """Client to worker. Frames are masked with zeros, which costs nothing and changes nothing."""
-    loop = asyncio.get_running_loop()
+    """Client to worker."""
     while (payload := await _receive(websocket)) is not None:
-        data = frames.header(0x80 | frames.BINARY, len(payload), True) + _NO_KEY + payload
         try:
-            sent = sock.send(data)
-        except BlockingIOError:
-            sent = 0
-        if sent < len(data):
-            await loop.sock_sendall(sock, memoryview(data)[sent:])
+            await _forward(payload, sock)
+        except ConnectionError:  # the worker let go; what it said last comes the other way
+            await asyncio.Event().wait()
+
+
+async def _forward(payload: bytes, sock: socket.socket) -> None:
+    """Send a message to the worker, masked with zeros, which costs nothing and changes nothing."""
+    data = frames.header(0x80 | frames.BINARY, len(payload), True) + _NO_KEY + payload
+    try:
+        sent = sock.send(data)
+    except BlockingIOError:
+        sent = 0
+    if sent < len(data):
+        await asyncio.get_running_loop().sock_sendall(sock, memoryview(data)[sent:])
 
 
 async def _down(websocket: WebSocket, sock: socket.socket) -> None:

@@ -110,8 +110,11 @@ def _handshake_protocol(endpoint: Endpoint, compression: bool) -> ClientProtocol
     if compression:
         from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory
 
+        # Without client_max_window_bits: a server that may choose a smaller window does (uvicorn: 4 KiB).
         extensions = [
-            ClientPerMessageDeflateFactory(server_no_context_takeover=True, client_no_context_takeover=True)
+            ClientPerMessageDeflateFactory(
+                server_no_context_takeover=True, client_no_context_takeover=True, client_max_window_bits=None
+            )
         ]
     path, _, query = endpoint.resource.partition("?")
     uri = WebSocketURI(endpoint.kind == "tls", endpoint.host, endpoint.port, path, query)
