@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tests.support.serverproc import ServerProcess, descriptors, eventually
@@ -24,19 +24,19 @@ class Table:
 
     def add(self, point: str, ledger: Ledger, connections: int, expected: int = 1) -> None:
         """Count a fault: how many connections there were, and what the client was told."""
-        outcome = "resumed" if connections > expected else "unharmed"
         if ledger.errors:
-            outcome = f"{ledger.errors[0][1].code}"
+            self.count(point, str(ledger.errors[0][1].code))
+        else:
+            self.count(point, "recovered" if connections > expected else "unharmed")
+
+    def count(self, point: str, outcome: str) -> None:
+        """Count a fault and what became of it."""
         with self._lock:
             self._rows[point][outcome] += 1
 
     def least(self) -> int:
         """Return the smallest number of faults at a point."""
         return min(row.total() for row in self._rows.values())
-
-    def outcomes(self, point: str) -> Counter[str]:
-        """Return what became of the faults at a point."""
-        return self._rows[point]
 
     def __str__(self) -> str:
         columns = sorted({outcome for row in self._rows.values() for outcome in row})
@@ -52,38 +52,61 @@ class Aftermath:
     """What a server and this process had before the faults, to be compared with what they have after them.
 
     Args:
-        server: Started; a few sessions are opened and closed first, so that all it needs is there.
-        folder: For the files of these.
+        server: A started server.
+        folder: For the files of some sessions that are opened and closed first: it may need more then.
     """
 
     def __init__(self, server: ServerProcess, folder: Path) -> None:
         self._server = server
-        clients = [EnvClient(Ledger(str(folder / f"warm{n}")), server.url) for n in range(4)]
+        self._folder = folder
+        self._warm()
+        self._before = self._now()
+
+    def check(self, ledgers: Sequence[Ledger], *, slack: int = 0, killed: bool = False) -> None:
+        """Wait until the sessions of clients that went have ended, then compare.
+
+        Args:
+            ledgers: What the clients were told.
+            slack: How many requests may be executed without a client that knows, since it was killed.
+            killed: Whether environments were killed, and so not closed.
+        """
+        self._idle()
+        assert [wrong for ledger in ledgers if (wrong := ledger.wrong(slack))] == []
+        left = [ledger.path for ledger in ledgers if ledger.open()]
+        assert killed or left == [], "environments that were not closed"
+        self._warm()
+        assert eventually(self._nothing_more), f"{self._before} became {self._now()}"
+
+    def _warm(self) -> None:
+        clients = [EnvClient(Ledger(str(self._folder / f"warm{n}")), self._server.url) for n in range(4)]
         for client in clients:
             client.open()
         for client in clients:
             client.close()
         self._idle()
-        self._before = self._now()
-
-    def check(self, ledgers: list[Ledger], slack: int = 0) -> None:
-        """Wait for the sessions of clients that went to end, then compare."""
-        self._idle()
-        assert [wrong for ledger in ledgers if (wrong := ledger.wrong(slack))] == []
-        assert [ledger.path for ledger in ledgers if ledger.open()] == [], "environments that were not closed"
-        assert eventually(self._nothing_more), f"{self._before} became {self._now()}"
-
-    def _nothing_more(self) -> bool:
-        return all(now <= self._before.get(name, 0) for name, now in self._now().items())
 
     def _idle(self) -> None:
         assert eventually(lambda: self._server.capacity()["active"] == 0), self._server.capacity()
 
+    def _nothing_more(self) -> bool:
+        return all(now <= self._before[name] for name, now in self._now().items())
+
     def _now(self) -> dict[str, int]:
-        """Count descriptors, threads and processes. A worker that is idle for a second has a thread less."""
-        counts = {"own descriptors": descriptors(), "own threads": threading.active_count()}
-        for pid, state in self._server.family().items():
-            counts[f"{pid} {state == 'Z'}"] = 1
-            counts[f"descriptors of {pid}"] = descriptors(pid)
-            counts[f"threads of {pid}"] = len(list(Path(f"/proc/{pid}/task").iterdir()))
-        return counts
+        server, template, workers = self._server.pid, self._server.template(), self._server.workers()
+        return {
+            "own descriptors": descriptors(),
+            "own threads": threading.active_count(),
+            "processes": len(self._server.family()),
+            "the server's descriptors": descriptors(server),
+            "the server's threads": _threads(server),
+            "the template's descriptors": descriptors(template),
+            "the workers' descriptors": sum(map(descriptors, workers)),
+            "the workers' threads": sum(map(_threads, workers)),
+        }
+
+
+def _threads(pid: int) -> int:
+    try:
+        return len(list(Path(f"/proc/{pid}/task").iterdir()))
+    except OSError:
+        return 0

@@ -1,4 +1,4 @@
-"""Whatever the network does, at whatever point: a request is executed once, or its client has a typed error."""
+"""Whatever the network does, and when: a request is executed once, or its client has a typed error."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _ATTEMPTS = 4
 
 
 class WitnessEnv(CounterEnv):
-    """Counts in a file, works for ``work`` seconds in each call, and says in ``path`` + ``.pid`` where it runs."""
+    """Counts in a file, works for ``work`` seconds in each call, and says in ``path.pid`` where it runs."""
 
     def __init__(self, path: str = "", work: float = 0.0) -> None:
         super().__init__(path)
@@ -80,7 +80,7 @@ class Ledger:
         failed = Counter(mark for mark, _ in self.errors)
         for mark in "rsmw":
             if not known[mark] <= executed[mark] <= known[mark] + failed[mark] + slack:
-                return f"{self.path}: executed {dict(executed)}, acknowledged {dict(known)}, failed {self.errors}"
+                return f"{self.path}: executed {executed}, acknowledged {known}, failed {self.errors}"
         return ""
 
     def open(self) -> int:
@@ -105,11 +105,16 @@ class Client:
         self._settings = {"base_url": url, "path": ledger.path, **settings}
         self.total: int | None = 0
 
-    def run(self, requests: str, pause: float = 0.0) -> None:
+    def item(self, requests: str) -> dict[str, Any]:
+        """Return what a process needs to know to be this client."""
+        names = {"kind": type(self).__name__, "url": self._settings["base_url"], "path": self.ledger.path}
+        more = {name: value for name, value in self._settings.items() if name not in ("base_url", "path")}
+        return {**names, "requests": requests, "settings": more}
+
+    def run(self, requests: str) -> None:
         """Open a session, make the requests, close it."""
         self._try("i", self.open)
         for mark in requests:
-            time.sleep(pause)
             self._try(mark, lambda mark=mark: self.request(mark))
         self.close()
 
