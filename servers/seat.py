@@ -125,12 +125,16 @@ class Seat:
         self._ending: OpenEnvError | None = None
         self._last_words: m.Error | None = None
         self._done = False
+        self._left = False
 
     # -- from other threads
 
     def attach(self, channel: Channel) -> None:
         """Take over a new connection; the old one is ended."""
         self._arrivals.append(channel)
+        if self._left:  # nobody would serve it; the client comes back and hears how the session ended
+            channel.abort()
+            return
         self._report("attached")
         self._wake()
 
@@ -221,7 +225,12 @@ class Seat:
         )
         self._report("opened", facts)
         if not self._arrivals:
-            self._say(self._welcome)
+            try:
+                self._say(self._welcome)
+            except MessageTooLargeError as exc:
+                self._last_words = error_reply(exc, alive=False)
+                self._farewell()
+                return False
         return True
 
     def _converse(self) -> bool:
@@ -354,6 +363,7 @@ class Seat:
             self._run(Operation.CLOSE, self._close_stage)
         except BaseException:
             _LOG.exception("env.close() of session %s raised", self.session)
+        self._left = True
         for channel in (self.channel, *self._arrivals):
             if channel is not None and not channel.closed:
                 with contextlib.suppress(OSError, OpenEnvError):
