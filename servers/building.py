@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import platform
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
 
 import openenv_gym
 from openenv_gym.errors import (
+    CapacityError,
     ConfigError,
     EnvironmentMismatchError,
     RemoteProtocolError,
@@ -18,8 +21,11 @@ from openenv_gym.errors import (
 from openenv_gym.protocol import messages as m
 from openenv_gym.protocol.values import MAX_DEPTH
 
-from .lane import Lane, facts_of
-from .seat import Plan, Stage
+from .episodes import MODES
+from .grouping import build_group, lane_kwargs
+from .lane import Lane, TimedLane, facts_of
+from .native import Native, build_native, native_facts
+from .seat import Desk, Plan, Stage
 from .settings import ServerSettings
 from .targets import Target
 
@@ -31,13 +37,15 @@ _SESSION = re.compile("[0-9a-f]{32}")
 def plan_of(settings: ServerSettings, target: Target) -> Plan:
     """Return how the seats of a host work under ``settings``."""
 
-    def build(hello: m.Hello, local: bool) -> tuple[Stage, dict[str, Any]]:
-        env = _build_env(settings, target, hello, local)
-        try:
-            return Lane(env, attributes=settings.attributes), facts_of(env, target.name, target.spec())
-        except BaseException:
-            env.close()
-            raise
+    def build(hello: m.Hello, desk: Desk) -> tuple[Stage, dict[str, Any]]:
+        kwargs = _checked_kwargs(settings, hello, desk.local)
+        if hello.native:
+            return _build_native(settings, target, hello, kwargs)
+        make = partial(_make, target, hello, kwargs)
+        if hello.lanes == 1 and hello.autoreset == "disabled" and "lanes" not in hello.capabilities:
+            return _build_lane(settings, target, hello, make)
+        group = build_group(make, hello, settings, desk, target.metadata())
+        return group, facts_of(group.first, target.name, target.spec())
 
     def describe() -> dict[str, Any]:
         env = target.build(dict(settings.env_kwargs), render_mode=None, time_limit=True)
@@ -54,7 +62,7 @@ def limits_of(settings: ServerSettings) -> m.Limits:
     """Return the limits that a client is told."""
     return m.Limits(
         message=settings.max_message_size,
-        lanes=1,
+        lanes=settings.max_lanes,
         depth=MAX_DEPTH,
         step=settings.step_deadline or 0.0,
         reset=settings.reset_deadline or 0.0,
@@ -63,14 +71,14 @@ def limits_of(settings: ServerSettings) -> m.Limits:
     )
 
 
-def check_hello(hello: m.Hello, target: Target) -> None:
+def check_hello(hello: m.Hello, target: Target, max_lanes: int) -> None:
     """Refuse a session that cannot be what its client expects.
 
     Raises:
         VersionMismatchError: It speaks another version.
         RemoteProtocolError: A field has a value that none can have.
         EnvironmentMismatchError: It expects another environment.
-        ConfigError: It asks for what this server does not do.
+        CapacityError: It asks for more lanes than a session may have.
     """
     if hello.version != m.VERSION:
         raise VersionMismatchError(
@@ -85,11 +93,18 @@ def check_hello(hello: m.Hello, target: Target) -> None:
             expected=hello.expect,
             hosted=target.name,
         )
-    if hello.lanes != 1 or hello.native or hello.autoreset != "disabled":
-        raise ConfigError(f"one lane a session is served here, {hello.lanes} were asked for")
+    if hello.lanes > max_lanes:
+        raise CapacityError(
+            f"a session may have {max_lanes} lanes here and {hello.lanes} were asked for; raise --max-lanes"
+            " there, or spread them over several sessions",
+            max=max_lanes,
+            option="max_lanes",
+        )
 
 
 def _check_form(hello: m.Hello) -> None:
+    if hello.lanes < 1:
+        raise RemoteProtocolError(f"'hello' has {hello.lanes} lanes; write 1 or more")
     if not _SESSION.fullmatch(hello.session) or not 16 <= len(hello.token) <= 64:
         raise RemoteProtocolError(
             "'hello' names a session by 32 lower-case hexadecimal digits and has a token of 16 to 64 bytes;"
@@ -99,18 +114,47 @@ def _check_form(hello: m.Hello) -> None:
     numbers = {"slot_timeout": hello.slot_timeout, "limits.message": limits.message}
     numbers |= {"limits.step": limits.step, "limits.reset": limits.reset}
     numbers |= {"limits.construction": limits.construction}
+    numbers |= {"limits.episode": limits.episode, "limits.threads": limits.threads}
     for name, number in numbers.items():
         if not number >= 0:  # NaN included
             raise RemoteProtocolError(f"'hello' has {name} = {number}; write 0 or more")
+    if hello.autoreset not in MODES and not (hello.native and hello.autoreset == "any"):
+        raise RemoteProtocolError(f"'hello' has the unknown autoreset {hello.autoreset!r}")
 
 
-def _build_env(settings: ServerSettings, target: Target, hello: m.Hello, local: bool) -> gym.Env[Any, Any]:
-    asked = {} if hello.env_kwargs is None else hello.env_kwargs
-    if not isinstance(asked, dict):
-        raise ConfigError(f"env_kwargs must be a map of keyword arguments, not a {type(asked).__name__}")
-    for name in asked:
-        if not isinstance(name, str):
-            raise ConfigError(f"the names in env_kwargs must be str, not a {type(name).__name__}: {name!r}")
-    settings.check_env_kwargs(asked, local=local)
-    kwargs = {**settings.env_kwargs, **asked}
-    return target.build(kwargs, render_mode=hello.render_mode, time_limit=hello.time_limit)
+def _checked_kwargs(settings: ServerSettings, hello: m.Hello, local: bool) -> list[dict[str, Any]]:
+    """Return the constructor arguments of each lane, those of the server among them."""
+    asked = lane_kwargs(hello)
+    for kwargs in asked:
+        settings.check_env_kwargs(kwargs, local=local)
+    return [{**settings.env_kwargs, **kwargs} for kwargs in asked]
+
+
+def _make(target: Target, hello: m.Hello, kwargs: list[dict[str, Any]], lane: int) -> gym.Env[Any, Any]:
+    return target.build(kwargs[lane], hello.render_mode, hello.time_limit, hello.limits.episode)
+
+
+def _build_lane(
+    settings: ServerSettings, target: Target, hello: m.Hello, make: Callable[[int], gym.Env[Any, Any]]
+) -> tuple[Stage, dict[str, Any]]:
+    env = make(0)
+    try:
+        kind = TimedLane if "timing" in hello.capabilities else Lane
+        return kind(env, attributes=settings.attributes), facts_of(env, target.name, target.spec())
+    except BaseException:
+        env.close()
+        raise
+
+
+def _build_native(
+    settings: ServerSettings, target: Target, hello: m.Hello, kwargs: list[dict[str, Any]]
+) -> tuple[Stage, dict[str, Any]]:
+    if isinstance(hello.env_kwargs, list):
+        raise ConfigError("native lanes have their constructor arguments in common; env_kwargs must be a map")
+    env = build_native(target, hello, kwargs[0])
+    try:
+        stage = Native(env, attributes=settings.attributes, timed="timing" in hello.capabilities)
+        return stage, native_facts(env, target)
+    except BaseException:
+        env.close()
+        raise

@@ -32,6 +32,7 @@ __all__ = [
     "Exited",
     "Fork",
     "Forked",
+    "Measured",
     "Message",
     "Open",
     "Opened",
@@ -44,7 +45,8 @@ class Open(msgspec.Struct, tag=True):
     """Parent to worker, with the client's socket: open a session.
 
     ``place`` is its cell on the board, ``unread`` what arrived after ``hello``; ``local`` says that only this
-    machine can reach the server, ``deflate`` that compression was negotiated.
+    machine can reach the server, ``deflate`` that compression was negotiated, ``slow`` whether lanes of this
+    kind were found to be slow (nil: nobody tried).
     """
 
     session: str
@@ -53,6 +55,7 @@ class Open(msgspec.Struct, tag=True):
     unread: bytes
     local: bool
     deflate: bool = False
+    slow: bool | None = None
 
 
 class Attach(msgspec.Struct, tag=True):
@@ -105,6 +108,13 @@ class Attached(msgspec.Struct, tag=True):
     """Worker to parent: the session was resumed."""
 
     session: str
+
+
+class Measured(msgspec.Struct, tag=True):
+    """Worker to parent: the lanes of the session, and others of their kind, are slow or not."""
+
+    session: str
+    slow: bool
 
 
 class Ended(msgspec.Struct, tag=True):
@@ -164,6 +174,7 @@ Message = (
     | Opened
     | Detached
     | Attached
+    | Measured
     | Ended
     | Described
     | Setup

@@ -92,6 +92,7 @@ class Host:
             cell=partial(cells.__setitem__, place),
             report=lambda what, facts=None: self._reported(session, what, facts),
             plan=self._plan,
+            slow=message.slow,
         )
         with self._lock:
             self._seats[session] = seat
@@ -139,6 +140,8 @@ class Host:
             self._report(c.Detached(session))
         elif what == "attached":
             self._report(c.Attached(session))
+        elif what == "measured":
+            self._report(c.Measured(session, facts))
         else:
             with self._lock:
                 self._seats.pop(session, None)

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import gc
 import struct
-import weakref
 from collections.abc import Callable
+from time import perf_counter_ns
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from openenv_gym.errors import ForbiddenError, RemoteEnvironmentError, RemoteProtocolError, ResetNeededError
+from openenv_gym.errors import RemoteProtocolError, ResetNeededError
 from openenv_gym.protocol import messages as m
 from openenv_gym.protocol.columns import column_codec
 from openenv_gym.protocol.specs import to_spec
 from openenv_gym.protocol.values import pack
 
-__all__ = ["Lane", "facts_of"]
+from .access import Access, release
+
+__all__ = ["Lane", "TimedLane", "facts_of"]
 
 _DOUBLE = struct.Struct("<d").pack
-_EMPTY: dict[str, Any] = {}
 _FLAG_BYTES = [bytes([flags]) for flags in range(32)]
 
 
-class Lane:
+class Lane(Access):
     """An environment that answers the requests of one session.
 
     Args:
@@ -35,9 +35,8 @@ class Lane:
     """
 
     def __init__(self, env: gym.Env[Any, Any], *, attributes: bool = True) -> None:
-        self.env = env
+        super().__init__(env, attributes=attributes)
         self._step = env.step
-        self._attributes = attributes
         self._actions = column_codec(env.action_space, actions=True)
         self._observations = column_codec(env.observation_space)
         self._warnings: list[str] = []
@@ -56,6 +55,8 @@ class Lane:
         seeds = request.seeds
         if seeds is not None and len(seeds) != 1:
             raise RemoteProtocolError(f"'reset' has {len(seeds)} seeds for one lane")
+        if request.mask is not None:
+            raise RemoteProtocolError("'reset' has a mask; a session of one lane needs none")
         self._episode = False
         observation, info = self.env.reset(seed=seeds[0] if seeds else None, options=request.options)
         self._episode = True
@@ -71,6 +72,8 @@ class Lane:
         """Step the episode."""
         if not self._episode:
             raise ResetNeededError("there is no episode; call reset() before step()")
+        if request.lanes is not None or request.wait is not None or request.patience is not None:
+            raise RemoteProtocolError("'step' names lanes; say hello with the capability 'lanes' for that")
         action = self._actions.decode_one(request.actions)
         observation, reward, terminated, truncated, info = self._step(action)
         if terminated is True:
@@ -92,56 +95,14 @@ class Lane:
             self._take_warnings() if self._warnings else [],
         )
 
-    def render(self, request: m.Render) -> m.Frames:
-        """Render the episode."""
-        return m.Frames(request.id, [pack(self.env.render(), "frame")])
-
-    def get(self, request: m.Get) -> m.Value:
-        """Read an attribute; of a method only that it is one."""
-        value = self._attribute(request.name)
-        if callable(value):
-            return m.Value(request.id, [None], True)
-        return m.Value(request.id, [pack(value, request.name)])
-
-    def set(self, request: m.Set) -> m.Value:
-        """Set an attribute."""
-        self._check_name(request.name)
-        if len(request.values) != 1:
-            raise RemoteProtocolError(f"'set' has {len(request.values)} values for one lane")
-        if isinstance(self.env, gym.Wrapper):
-            self.env.set_wrapper_attr(request.name, request.values[0])
-        else:
-            setattr(self.env, request.name, request.values[0])
-        return m.Value(request.id, [None])
-
-    def call(self, request: m.Call) -> m.Value:
-        """Call a method."""
-        method = self._attribute(request.name)
-        if not callable(method):
-            raise RemoteEnvironmentError(f"{request.name!r} is not a method", type="TypeError", traceback="")
-        return m.Value(request.id, [pack(method(*request.args, **request.kwargs), f"{request.name}()")])
+    def detach(self) -> Any:
+        """Return the environment and let go of it."""
+        del self._step
+        return super().detach()
 
     def close(self) -> None:
         """Close the environment and let go of it; the lane is of no use afterwards."""
-        env = self.env
-        del self.env, self._step
-        env.close()
-        # What it holds may belong to this thread, as the objects of an OpenGL context do: freed on another
-        # one, they take those of another session with them.
-        remains = weakref.ref(env.unwrapped)
-        del env
-        if remains() is not None:
-            gc.collect()
-
-    def _attribute(self, name: str) -> Any:
-        self._check_name(name)
-        return self.env.get_wrapper_attr(name)
-
-    def _check_name(self, name: str) -> None:
-        if not self._attributes:
-            raise ForbiddenError("this server does not give access to attributes (--attributes off)")
-        if name.startswith("_"):
-            raise ForbiddenError(f"{name!r} is private; only public names are reached remotely")
+        release([self])
 
     def _flag(self, value: Any, name: str, bit: int) -> int:
         """Return the flag bits of an end-of-episode value that is not a Python bool."""
@@ -158,6 +119,31 @@ class Lane:
     def _take_warnings(self) -> list[str]:
         taken, self._warnings = self._warnings, []
         return taken
+
+
+class TimedLane(Lane):
+    """A lane that says in ``Transition.timing`` how long a step took."""
+
+    def answer(self, request: Any) -> m.Reply:
+        """Carry out ``request``."""
+        if type(request) is not m.Step:
+            return super().answer(request)
+        step, started, worked = self._step, perf_counter_ns(), 0
+
+        def timed(action: Any) -> Any:
+            nonlocal worked
+            began = perf_counter_ns()
+            outcome = step(action)
+            worked = perf_counter_ns() - began
+            return outcome
+
+        self._step = timed
+        try:
+            reply = self.step(request)
+        finally:
+            self._step = step
+        reply.timing = [perf_counter_ns() - started - worked, 0, worked]
+        return reply
 
 
 _ANSWERS: dict[type, Callable[[Lane, Any], m.Reply]] = {

@@ -158,6 +158,14 @@ def only_env(module: ModuleType) -> Callable[..., Any]:
     return found.popitem()[1]
 
 
+def names(creator: Callable[..., Any], name: str) -> bool:
+    """Return whether the signature of ``creator`` names an argument ``name``."""
+    try:
+        return name in inspect.signature(creator).parameters
+    except (TypeError, ValueError):
+        return False
+
+
 def accepts(creator: Callable[..., Any], name: str) -> bool:
     """Return whether ``creator`` can be called with an argument ``name``, as far as its signature says."""
     try:

@@ -128,7 +128,7 @@ class Pool:
         Raises:
             OpenEnvError: It was refused; the socket is still the caller's.
         """
-        check_hello(hello, self.target)
+        check_hello(hello, self.target, self.settings.max_lanes)
         self._check_open(hello.session)
         longest = self.settings.slot_wait
         patience = hello.slot_timeout if longest is None else min(hello.slot_timeout, longest)

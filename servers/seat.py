@@ -16,6 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from openenv_gym.errors import (
@@ -35,7 +36,7 @@ from openenv_gym.transport.channel import Channel
 from .board import Operation
 from .replies import error_reply
 
-__all__ = ["Plan", "Seat", "Stage"]
+__all__ = ["Desk", "Plan", "Seat", "Stage"]
 
 _LOG = logging.getLogger("openenv_gym.server")
 _GOING_AWAY = 1001
@@ -43,6 +44,7 @@ _LAST_PATIENCE = 1.0
 """Seconds that a client may take to accept the last words it is told."""
 # Plain numbers: access through an Enum class runs Python code, and this is the step path.
 _OTHER = int(Operation.OTHER)
+_MOST_TICKS = 1 << 19
 _OPERATIONS: dict[type, int] = {
     m.Step: int(Operation.STEP),
     m.Reset: int(Operation.RESET),
@@ -63,18 +65,36 @@ class Stage(Protocol):
 
 
 @dataclass(frozen=True)
+class Desk:
+    """What a stage is told by its seat, and may tell it.
+
+    Attributes:
+        local: Whether the client is on this machine (it may then pass any constructor argument).
+        slow: Whether lanes of this kind are slow, as far as it is known.
+        measured: Takes whether they are, for the parent.
+        tick: Shows that a call of an environment begins, so that its deadline counts from there; for the
+            session's thread only.
+    """
+
+    local: bool
+    slow: bool | None
+    measured: Callable[[bool], None]
+    tick: Callable[[], None]
+
+
+@dataclass(frozen=True)
 class Plan:
     """How the seats of a host work.
 
     Attributes:
-        build: Makes a stage and says what it is: ``build(hello, local) -> stage, facts``.
+        build: Makes a stage and says what it is: ``build(hello, desk) -> stage, facts``.
         describe: Builds an environment with the server's own arguments, says what it is, closes it.
         grace: Seconds that a lost connection may take to come back.
         limits: What ``welcome`` tells the client.
         server: Name and version, for ``welcome``.
     """
 
-    build: Callable[[m.Hello, bool], tuple[Stage, dict[str, Any]]]
+    build: Callable[[m.Hello, Desk], tuple[Stage, dict[str, Any]]]
     describe: Callable[[], dict[str, Any]]
     grace: float
     limits: m.Limits
@@ -87,11 +107,12 @@ class Seat:
     Args:
         session: The session's id.
         hello: Its first message, encoded.
-        local: Whether the client is on this machine (it may then pass any constructor argument).
+        local: See :class:`Desk`.
         channel: The client's connection, from which ``hello`` was read.
         cell: Writes this session's cell of the board.
-        report: Tells the parent ``opened``, ``detached``, ``attached``, ``ended``.
+        report: Tells the parent ``opened``, ``detached``, ``attached``, ``measured``, ``ended``.
         plan: How the seats of this host work.
+        slow: See :class:`Desk`.
     """
 
     def __init__(
@@ -104,6 +125,7 @@ class Seat:
         cell: Callable[[int], None],
         report: Callable[..., None],
         plan: Plan,
+        slow: bool | None = None,
     ) -> None:
         self.session = session
         self.io = threading.Lock()
@@ -111,10 +133,12 @@ class Seat:
         self.plan = plan
         self.channel: Channel | None = channel
         self._hello = hello
-        self._local = local
+        self._desk = Desk(local, slow, partial(report, "measured"), self._tick)
         self._cell = cell
         self._report = report
         self.count = 0
+        self._operation = 0
+        self._ticks = 0
         self._wire = Session(Side.SERVER, plan.limits.message)
         self._stage: Stage | None = None
         self._stage_answer: Callable[[Any], m.Reply] = _no_stage
@@ -207,7 +231,7 @@ class Seat:
             return False
         try:
             hello = self._wire.receive(self._hello)
-            stage, facts = self._run(Operation.CONSTRUCTION, self.plan.build, hello, self._local)
+            stage, facts = self._run(Operation.CONSTRUCTION, self.plan.build, hello, self._desk)
         except BaseException as exc:
             self._last_words = error_reply(exc, alive=False, construction=True)
             self._farewell()
@@ -294,6 +318,7 @@ class Seat:
         """Run ``work`` as an operation that the board shows, with ``io`` released."""
         self.count += 1
         self.busy = True
+        self._operation = operation
         self._cell(self.count * 16 + operation)
         self.io.release()
         try:
@@ -303,6 +328,11 @@ class Seat:
             self.count += 1
             self._cell(self.count * 16)
             self.busy = False
+
+    def _tick(self) -> None:
+        """Give the cell another value of the same count, which the attendant goes by."""
+        self._ticks = (self._ticks + 1) % _MOST_TICKS
+        self._cell(((self._ticks << 40) + self.count) * 16 + self._operation)
 
     def _next_connection(self) -> bool:
         """Wait within the grace time to be resumed; return whether that happened."""

@@ -110,6 +110,13 @@ class ServerSettings:
         "Longest that a client may wait for a slot, whatever it asks for; 0 refuses at once.",
     )
     max_lanes: int = _option(_WORK, _COUNT, 4096, "Most lanes (copies of the environment) in one session.")
+    lane_threads: int | None = _option(
+        _WORK,
+        optional(integer(1, 256), "auto"),
+        None,
+        "Threads in a worker for the lanes of one session.",
+        shown="auto: one while a step takes less than a millisecond, else one a lane",
+    )
     idle_timeout: float | None = _option(
         _TIME, _SPAN, 3600.0, "End a session whose client was silent for so long."
     )

@@ -82,11 +82,11 @@ class Target:
             ConfigError: There is no such environment in the module.
             Exception: Whatever the module raises.
         """
-        _creator(self._source())
+        _creator(self.source())
 
     def spec(self) -> dict[str, Any]:
         """Return ``max_episode_steps``, ``reward_threshold``, ``nondeterministic`` of the registration."""
-        source = self._source()
+        source = self.source()
         if isinstance(source, EnvSpec):
             return {
                 "max_episode_steps": source.max_episode_steps,
@@ -95,11 +95,17 @@ class Target:
             }
         return {"max_episode_steps": None, "reward_threshold": None, "nondeterministic": False}
 
+    def metadata(self) -> Mapping[str, Any]:
+        """Return the metadata of the environment's class; none when a factory builds it."""
+        metadata = getattr(_creator(self.source()), "metadata", None)
+        return metadata if isinstance(metadata, Mapping) else {}
+
     def build(
         self,
         kwargs: Mapping[str, Any] | None = None,
         render_mode: str | None = None,
         time_limit: bool = True,
+        episode: int = 0,
     ) -> gym.Env[Any, Any]:
         """Build the environment.
 
@@ -110,13 +116,14 @@ class Target:
             kwargs: Arguments of the constructor, over those of the registration.
             render_mode: Given to the constructor only when it is not ``None``.
             time_limit: Whether the environment keeps the ``max_episode_steps`` of its registration.
+            episode: Steps after which episodes are truncated instead; 0: as ``time_limit`` says.
 
         Raises:
             ConfigError: ``render_mode`` is not supported.
             ConstructionError: What was built is not a ``gymnasium.Env``.
             Exception: Whatever the constructor raises.
         """
-        source = self._source()
+        source = self.source()
         creator = _creator(source)
         _check_render_mode(getattr(creator, "metadata", None), render_mode, self.name, declared=False)
         arguments = dict(kwargs or {})
@@ -124,8 +131,13 @@ class Target:
             arguments["render_mode"] = render_mode
             if not modules.accepts(creator, "render_mode"):
                 raise ConfigError(f"{self.name!r} has no argument render_mode; use render_mode=None")
-        env = _make(source, arguments, time_limit) if isinstance(source, EnvSpec) else source(**arguments)
+        if isinstance(source, EnvSpec):
+            env = _make(source, arguments, time_limit, episode)
+        else:
+            env = source(**arguments)
         _check_env(env, self.text)
+        if episode and not isinstance(source, EnvSpec):
+            env = gym.wrappers.TimeLimit(env, episode)
         try:
             _check_render_mode(env.metadata, render_mode, self.name, declared=True)
         except ConfigError:
@@ -133,7 +145,8 @@ class Target:
             raise
         return env
 
-    def _source(self) -> EnvSpec | _Creator:
+    def source(self) -> EnvSpec | _Creator:
+        """Return the registration, or the class or factory; imports its module."""
         if self._loaded is None:
             self._loaded = self._load()
         return self._loaded
@@ -268,12 +281,12 @@ def _creator(source: EnvSpec | _Creator) -> Any:
     return load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
 
 
-def _make(spec: EnvSpec, arguments: dict[str, Any], time_limit: bool) -> gym.Env[Any, Any]:
+def _make(spec: EnvSpec, arguments: dict[str, Any], time_limit: bool, episode: int) -> gym.Env[Any, Any]:
     spec = copy.deepcopy(spec)
     spec.order_enforce = False
     spec.disable_env_checker = True
-    if not time_limit:
-        spec.max_episode_steps = None
+    if episode or not time_limit:
+        spec.max_episode_steps = episode or None
     # Through the specification, because make() has arguments of its own that the names could collide with.
     spec.kwargs.update(arguments)
     return gym.make(spec)

@@ -1,4 +1,4 @@
-"""A pool without workers, for tests of what is around it."""
+"""A pool without workers, and a desk without a seat, for tests of what is around them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from openenv_gym.errors import OpenEnvError
+from openenv_gym.servers.seat import Desk
 
 FACTS: dict[str, Any] = {
     "target": "t",
@@ -16,6 +17,14 @@ FACTS: dict[str, Any] = {
     "render_mode": None,
     "spec": {"max_episode_steps": 5, "reward_threshold": None, "nondeterministic": False},
 }
+
+
+def desk(
+    local: bool = True, slow: bool | None = None, measured: list[bool] | None = None, ticks: Any = None
+) -> Desk:
+    """Return a desk; ``measured`` collects what it is told, ``ticks`` is called."""
+    heard = [] if measured is None else measured
+    return Desk(local, slow, heard.append, ticks or (lambda: None))
 
 
 class FakePool:

@@ -7,17 +7,21 @@ from typing import Any
 import pytest
 
 from openenv_gym.errors import (
+    CapacityError,
     ConfigError,
     ConstructionError,
     EnvironmentMismatchError,
     ForbiddenError,
     OpenEnvError,
+    RemoteProtocolError,
     VersionMismatchError,
 )
 from openenv_gym.protocol import messages as m
 from openenv_gym.servers.building import check_hello, limits_of, plan_of
 from openenv_gym.servers.settings import ServerSettings
 from openenv_gym.servers.targets import resolve
+
+from .fakes import desk
 
 _OPTIONS = "tests.support.testenvs:Options-v0"
 _COUNTER = "tests.support.testenvs:Counter-v0"
@@ -29,7 +33,7 @@ def _hello(**fields: Any) -> m.Hello:
 
 def _kwargs(settings: ServerSettings, env_kwargs: Any, *, local: bool) -> Any:
     """Return what reached the constructor."""
-    stage, _ = plan_of(settings, resolve(_OPTIONS)).build(_hello(env_kwargs=env_kwargs), local)
+    stage, _ = plan_of(settings, resolve(_OPTIONS)).build(_hello(env_kwargs=env_kwargs), desk(local))
     try:
         reply = stage.answer(m.Reset(1))
         info = stage.env.reset()[1]  # type: ignore[attr-defined]
@@ -41,7 +45,7 @@ def _kwargs(settings: ServerSettings, env_kwargs: Any, *, local: bool) -> Any:
 
 @pytest.mark.parametrize("expect", [None, "CartPole-v1", "somewhere:CartPole-v1"])
 def test_a_session_that_expects_what_is_served_passes(expect: str | None) -> None:
-    check_hello(_hello(expect=expect), resolve("CartPole-v1"))
+    check_hello(_hello(expect=expect), resolve("CartPole-v1"), 4)
 
 
 @pytest.mark.parametrize(
@@ -50,23 +54,23 @@ def test_a_session_that_expects_what_is_served_passes(expect: str | None) -> Non
         ({"version": 2}, VersionMismatchError, "version 2 of openenv.msgpack.v1, the server version 1"),
         ({"version": 0}, VersionMismatchError, "install the same openenv-gym on both sides"),
         ({"expect": "Acrobot-v1"}, EnvironmentMismatchError, "promises 'Acrobot-v1', .* hosts 'CartPole-v1'"),
-        ({"lanes": 2}, ConfigError, "2 were asked for"),
-        ({"lanes": 0}, ConfigError, "one lane"),
-        ({"lanes": -1}, ConfigError, "one lane"),
-        ({"native": True}, ConfigError, "one lane"),
-        ({"autoreset": "next_step"}, ConfigError, "one lane"),
+        ({"lanes": 5}, CapacityError, "4 lanes here and 5 were asked for"),
+        ({"lanes": 0}, RemoteProtocolError, "0 lanes; write 1 or more"),
+        ({"lanes": -1}, RemoteProtocolError, "-1 lanes"),
+        ({"autoreset": "never"}, RemoteProtocolError, "unknown autoreset 'never'"),
+        ({"autoreset": "any"}, RemoteProtocolError, "unknown autoreset 'any'"),
     ],
 )
 def test_a_session_that_cannot_be_what_its_client_expects_is_refused(
     fields: dict[str, Any], error: type[OpenEnvError], text: str
 ) -> None:
     with pytest.raises(error, match=text):
-        check_hello(_hello(**fields), resolve("CartPole-v1"))
+        check_hello(_hello(**fields), resolve("CartPole-v1"), 4)
 
 
 def test_the_version_is_checked_first() -> None:
     with pytest.raises(VersionMismatchError):
-        check_hello(_hello(version=9, expect="Other-v0", lanes=7), resolve("CartPole-v1"))
+        check_hello(_hello(version=9, expect="Other-v0", lanes=7), resolve("CartPole-v1"), 4)
 
 
 def test_arguments_of_the_client_come_on_top_of_those_of_the_server() -> None:
@@ -91,9 +95,16 @@ def test_named_arguments_may_be_set_from_anywhere() -> None:
     assert _kwargs(settings, {"a": 1}, local=False) == {"a": 1}
 
 
-@pytest.mark.parametrize("kwargs", [[{"a": 1}], "a", 7, [], "", False])
+@pytest.mark.parametrize("kwargs", [["a"], "a", 7, "", False])
 def test_arguments_must_be_a_map(kwargs: Any) -> None:
     with pytest.raises(ConfigError, match="map of keyword arguments"):
+        _kwargs(ServerSettings(), kwargs, local=True)
+
+
+@pytest.mark.parametrize("kwargs", [[], [{}, {}]])
+def test_a_list_of_arguments_has_one_map_a_lane(kwargs: Any) -> None:
+    assert _kwargs(ServerSettings(), [{"a": 1}], local=True) == {"a": 1}
+    with pytest.raises(ConfigError, match=f"list of {len(kwargs)} maps for 1 lanes"):
         _kwargs(ServerSettings(), kwargs, local=True)
 
 
@@ -104,11 +115,11 @@ def test_keys_that_are_no_names_do_not_reach_the_constructor() -> None:
 
 def test_render_mode_and_time_limit_are_the_clients_choice() -> None:
     build = plan_of(ServerSettings(), resolve("CartPole-v1")).build
-    stage, facts = build(_hello(render_mode="rgb_array", time_limit=False), True)
+    stage, facts = build(_hello(render_mode="rgb_array", time_limit=False), desk())
     assert facts["render_mode"] == "rgb_array"
     assert "TimeLimit" not in str(stage.env)  # type: ignore[attr-defined]
     stage.close()
-    stage, facts = build(_hello(), True)
+    stage, facts = build(_hello(), desk())
     assert facts["render_mode"] is None
     assert "TimeLimit" in str(stage.env)  # type: ignore[attr-defined]
     stage.close()
@@ -116,7 +127,7 @@ def test_render_mode_and_time_limit_are_the_clients_choice() -> None:
 
 def test_attributes_follow_the_settings() -> None:
     for allowed in (True, False):
-        stage, _ = plan_of(ServerSettings(attributes=allowed), resolve(_COUNTER)).build(_hello(), True)
+        stage, _ = plan_of(ServerSettings(attributes=allowed), resolve(_COUNTER)).build(_hello(), desk())
         try:
             stage.answer(m.Get(1, "total"))
             reached = True
@@ -137,7 +148,7 @@ def test_an_environment_without_a_space_on_the_wire_is_closed_and_refused(
     monkeypatch.setattr(target, "build", lambda *_, **__: env)
     plan = plan_of(ServerSettings(), target)
     with pytest.raises(OpenEnvError):
-        plan.build(_hello(), True)
+        plan.build(_hello(), desk())
     assert closed == [True]
     with pytest.raises(OpenEnvError):
         plan.describe()
@@ -153,7 +164,7 @@ def test_the_description_uses_the_arguments_of_the_server_and_closes_what_it_bui
 
 def test_what_is_no_environment_is_refused() -> None:
     with pytest.raises(ConstructionError):
-        plan_of(ServerSettings(), resolve("builtins:dict")).build(_hello(), True)
+        plan_of(ServerSettings(), resolve("builtins:dict")).build(_hello(), desk())
 
 
 def test_clients_are_told_the_limits() -> None:
@@ -162,10 +173,11 @@ def test_clients_are_told_the_limits() -> None:
         step_deadline=1.0,
         reset_deadline=None,
         construction_deadline=3.0,
+        max_lanes=7,
         resume_grace=4.0,
     )
     limits = limits_of(settings)
-    assert (limits.message, limits.lanes, limits.step, limits.reset) == (1 << 20, 1, 1.0, 0.0)
+    assert (limits.message, limits.lanes, limits.step, limits.reset) == (1 << 20, 7, 1.0, 0.0)
     assert (limits.construction, limits.resume) == (3.0, 4.0)
     plan = plan_of(settings, resolve("CartPole-v1"))
     assert (plan.grace, plan.limits) == (4.0, limits)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openenv_gym.errors import (
-    ConfigError,
+    CapacityError,
     EnvironmentMismatchError,
     OpenEnvError,
     RemoteProtocolError,
@@ -27,12 +27,14 @@ GOOD: dict[str, Any] = {"session": "0123456789abcdef" * 2, "token": bytes(16)}
     [
         {},
         {"token": bytes(64)},
+        {"lanes": 4, "autoreset": "same_step", "limits": Limits(episode=1, threads=9)},
+        {"native": True, "autoreset": "any"},
         {"expect": "CartPole-v1", "slot_timeout": math.inf, "limits": Limits(step=0.5, message=4096)},
     ],
     ids=str,
 )
 def test_what_can_be_asked_for(fields: dict[str, Any]) -> None:
-    assert check_hello(Hello(**{**GOOD, **fields}), TARGET) is None
+    assert check_hello(Hello(**{**GOOD, **fields}), TARGET, 4) is None
 
 
 @pytest.mark.parametrize(
@@ -40,10 +42,11 @@ def test_what_can_be_asked_for(fields: dict[str, Any]) -> None:
     [
         ({"version": 2, "session": "new form"}, VersionMismatchError, "version 2"),
         ({"expect": "Acrobot-v1"}, EnvironmentMismatchError, "Acrobot-v1"),
-        ({"lanes": 2}, ConfigError, "one lane"),
-        ({"lanes": 0}, ConfigError, "one lane"),
-        ({"native": True}, ConfigError, "one lane"),
-        ({"autoreset": "same_step"}, ConfigError, "one lane"),
+        ({"lanes": 5}, CapacityError, "4 lanes here and 5"),
+        ({"lanes": 0}, RemoteProtocolError, "0 lanes"),
+        ({"autoreset": "same"}, RemoteProtocolError, "autoreset 'same'"),
+        ({"limits": Limits(episode=-1)}, RemoteProtocolError, "limits.episode = -1"),
+        ({"limits": Limits(threads=-1)}, RemoteProtocolError, "limits.threads = -1"),
         ({"session": "0123456789ABCDEF" * 2}, RemoteProtocolError, "32 lower-case"),
         ({"session": "0" * 32 + "\n"}, RemoteProtocolError, "32 lower-case"),
         ({"session": ""}, RemoteProtocolError, "32 lower-case"),
@@ -60,4 +63,4 @@ def test_what_can_be_asked_for(fields: dict[str, Any]) -> None:
 )
 def test_what_cannot_is_refused(fields: dict[str, Any], error: type[OpenEnvError], says: str) -> None:
     with pytest.raises(error, match=says):
-        check_hello(Hello(**{**GOOD, **fields}), TARGET)
+        check_hello(Hello(**{**GOOD, **fields}), TARGET, 4)

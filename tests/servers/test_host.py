@@ -20,7 +20,7 @@ from openenv_gym.servers import control as c
 from openenv_gym.servers import host as module
 from openenv_gym.servers.board import Board, Operation
 from openenv_gym.servers.host import Host
-from openenv_gym.servers.seat import Plan
+from openenv_gym.servers.seat import Desk, Plan
 from openenv_gym.transport.channel import Channel
 
 pytestmark = pytest.mark.usefixtures("no_leaks")
@@ -58,10 +58,10 @@ class _Scene:
         self.host = Host(plan, self.board, self._report, keepalive=None)
         self.numbers = itertools.count(1)
 
-    def _build(self, hello: m.Hello, local: bool) -> tuple[_Stage, dict[str, Any]]:
+    def _build(self, hello: m.Hello, desk: Desk) -> tuple[_Stage, dict[str, Any]]:
         stage = self.build()
         self.stages.append(stage)
-        return stage, {"target": "local" if local else "fake"}
+        return stage, {"target": "local" if desk.local else "fake"}
 
     def _report(self, message: c.Message) -> None:
         with self.news:

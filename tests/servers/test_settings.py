@@ -27,6 +27,7 @@ SAMPLES = {
     "max_sessions": ("2", 2),
     "slot_wait": ("0", 0.0),
     "max_lanes": ("9", 9),
+    "lane_threads": ("4", 4),
     "idle_timeout": ("none", None),
     "resume_grace": ("0", 0.0),
     "step_deadline": ("1.5", 1.5),

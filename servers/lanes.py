@@ -1,0 +1,285 @@
+"""Many lanes as one stage: copies of an environment that are reset and stepped together.
+
+A step both starts lanes and collects finished ones, so a client may take results as they come: lanes whose
+results nobody collected yet are *out*. Results that came while another request waited are kept in the stash.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Iterable, Sequence
+from operator import itemgetter
+from time import monotonic, perf_counter_ns
+from typing import Any
+
+from openenv_gym.errors import RemoteProtocolError, ResetNeededError
+from openenv_gym.protocol import messages as m
+from openenv_gym.protocol.columns import column_codec
+
+from .access import Access, release
+from .batches import Batches, read_lanes
+from .episodes import Episodes, SameStep
+from .failures import error_of_lane
+from .lane_threads import Results, Runner
+
+__all__ = ["CLOSING", "Group"]
+
+CLOSING = 10.0
+"""Seconds that lanes have to finish what they do and close."""
+_first = itemgetter(0)
+
+
+class Group:
+    """Answers the requests of a session of many lanes.
+
+    Args:
+        lanes: The lanes, all of the same spaces; closed by :meth:`close`.
+        runner: Where they run; each was built there.
+        timed: Whether replies say how long steps took.
+
+    Every method is called on the session's thread.
+    """
+
+    def __init__(self, lanes: Sequence[Episodes], runner: Runner, *, timed: bool = False) -> None:
+        self._lanes = list(lanes)
+        self._runner = runner
+        self._everyone = range(len(lanes))
+        self._turns: list[Callable[[Any], Any]] = [lane.turn for lane in lanes]
+        env = lanes[0].env
+        self._actions = column_codec(env.action_space, actions=True)
+        same_step = isinstance(lanes[0], SameStep)
+        self._batches = Batches(self._lanes, column_codec(env.observation_space), same_step=same_step)
+        self._ends_unready = type(lanes[0]) is Episodes
+        self._unready = set(self._everyone)
+        self._out: set[int] = set()
+        self._stash: dict[int, tuple[Any, BaseException | None]] = {}
+        self._watch = _Stopwatch(self._turns) if timed else None
+
+    @property
+    def first(self) -> Any:
+        """The environment of lane 0."""
+        return self._lanes[0].env
+
+    def answer(self, request: Any) -> m.Reply:
+        """Carry out ``request``."""
+        answer = _ANSWERS.get(type(request))
+        if answer is None:
+            raise RemoteProtocolError(f"these environments have no '{type(request).__struct_config__.tag}'")
+        return answer(self, request)
+
+    def reset(self, request: m.Reset) -> m.Observation:
+        """Begin episodes; what the lanes were doing is waited for and forgotten."""
+        lanes = self._masked(request.mask)
+        seeds = request.seeds or [None] * len(self._lanes)
+        if len(seeds) != len(self._lanes):
+            raise RemoteProtocolError(f"'reset' has {len(seeds)} seeds for {len(self._lanes)} lanes")
+        self._await(lanes)
+        self._forget(lanes)
+        self._unready.update(lanes)
+        starts = [(seeds[lane], copy.deepcopy(request.options)) for lane in lanes]
+        done, failed = self._run(lanes, [self._lanes[lane].reset for lane in lanes], starts)
+        done.sort(key=_first)
+        reply = self._batches.observation(request.id, done, failed)
+        self._unready.difference_update(lane for lane, _ in done)
+        return reply
+
+    def step(self, request: m.Step) -> m.Transition:
+        """Start turns, and collect those that are done."""
+        entered = perf_counter_ns() if self._watch else 0
+        lanes: Sequence[int] = self._everyone if request.lanes is None else self._named(request.lanes)
+        self._check_startable(lanes)
+        actions = self._actions.decode(request.actions, len(lanes)) if lanes else []
+        if self._watch:
+            self._watch.ask(lanes)
+        self._out.update(lanes)
+        turns = self._turns if lanes is self._everyone else [self._turns[lane] for lane in lanes]
+        self._runner.start(lanes, turns, actions)
+        started = perf_counter_ns() if self._watch else 0
+        done, failed = self._collect(request.wait, request.patience)
+        finished = perf_counter_ns() if self._watch else 0
+        reply = self._batches.transition(request.id, done, failed)
+        self._note_ends(reply, done, failed)
+        if self._watch:
+            spent = started - entered + perf_counter_ns() - finished
+            reply.timing = [spent, *self._watch.read(lane for lane, _ in done)]
+        return reply
+
+    def render(self, request: m.Render) -> m.Frames:
+        """Render every lane."""
+        replies = self._each(Access.render, [request] * len(self._lanes))
+        return m.Frames(request.id, [reply.frames[0] for reply in replies])
+
+    def get(self, request: m.Get) -> m.Value:
+        """Read an attribute of every lane."""
+        return self._values(Access.get, [request] * len(self._lanes))
+
+    def set(self, request: m.Set) -> m.Value:
+        """Set an attribute of every lane."""
+        if len(request.values) != len(self._lanes):
+            count = len(request.values)
+            raise RemoteProtocolError(f"'set' has {count} values for {len(self._lanes)} lanes")
+        parts = [m.Set(request.id, request.name, [value]) for value in request.values]
+        return self._values(Access.set, parts)
+
+    def call(self, request: m.Call) -> m.Value:
+        """Call a method of every lane."""
+        return self._values(Access.call, [request] * len(self._lanes))
+
+    def close(self) -> None:
+        """Close every lane, those of different threads side by side; wait for some seconds at most."""
+        self._stash.clear()
+        self._runner.finish(lambda team: release(self._lanes[lane] for lane in team), CLOSING)
+
+    # -- starting and collecting
+
+    def _collect(self, wait: int | None, patience: float | None) -> Results:
+        """Return the results of lanes that are out, and were not collected before."""
+        wanted = len(self._out) if wait is None else min(max(wait, 0), len(self._out))
+        until = None if patience is None else monotonic() + patience
+        done: list[tuple[int, Any]] = []
+        failed: list[tuple[int, BaseException]] = []
+        if self._stash:
+            done += [(lane, value) for lane, (value, exc) in self._stash.items() if exc is None]
+            failed += [(lane, exc) for lane, (_, exc) in self._stash.items() if exc is not None]
+            wanted = max(wanted - len(self._stash), 0)
+            self._stash.clear()
+        more, worse = self._runner.collect(wanted, until)
+        done += more
+        failed += worse
+        if wait is None and patience is None:
+            done.sort(key=_first)
+        self._out.difference_update(map(_first, done), map(_first, failed))
+        return done, failed
+
+    def _await(self, lanes: Iterable[int]) -> None:
+        """Wait until the steps of these lanes are done; results go to the stash."""
+        waited = self._out.intersection(lanes)
+        while not waited <= self._stash.keys():
+            self._keep(*self._runner.collect(1))
+
+    def _keep(self, done: Iterable[tuple[int, Any]], failed: Iterable[tuple[int, BaseException]]) -> None:
+        self._stash.update({lane: (value, None) for lane, value in done})
+        self._stash.update({lane: (None, exc) for lane, exc in failed})
+
+    def _forget(self, lanes: Collection[int]) -> None:
+        self._out.difference_update(lanes)
+        for lane in lanes:
+            self._stash.pop(lane, None)
+
+    def _run(self, lanes: Sequence[int], works: Sequence[Any], arguments: Sequence[Any]) -> Results:
+        """Run a job on lanes that have none; return its results. Steps that end meanwhile go to the stash."""
+        ours = set(lanes)
+        done: list[tuple[int, Any]] = []
+        failed: list[tuple[int, BaseException]] = []
+        self._runner.start(lanes, works, arguments)
+        while len(done) + len(failed) < len(lanes):
+            more, worse = self._runner.collect(1)
+            done += [item for item in more if item[0] in ours]
+            failed += [item for item in worse if item[0] in ours]
+            if self._out:
+                self._keep(
+                    (item for item in more if item[0] not in ours),
+                    (item for item in worse if item[0] not in ours),
+                )
+        return done, failed
+
+    def _each(self, work: Callable[[Any, Any], Any], requests: Sequence[Any]) -> list[Any]:
+        """Carry out a request on every lane; raises if one of them did."""
+        self._await(self._everyone)
+        jobs = [work.__get__(lane) for lane in self._lanes]
+        done, failed = self._run(self._everyone, jobs, requests)
+        if failed:
+            raise error_of_lane(failed)
+        return [reply for _, reply in sorted(done, key=_first)]
+
+    def _values(self, work: Callable[[Any, Any], Any], requests: Sequence[Any]) -> m.Value:
+        replies = self._each(work, requests)
+        callables = any(reply.callable for reply in replies)
+        return m.Value(requests[0].id, [reply.values[0] for reply in replies], callables)
+
+    # -- checks
+
+    def _masked(self, mask: bytes | None) -> Sequence[int]:
+        if mask is None:
+            return self._everyone
+        if len(mask) != len(self._lanes) or not set(mask) <= {0, 1}:
+            raise RemoteProtocolError(
+                f"the mask of 'reset' must be {len(self._lanes)} bytes: 1 for a lane to reset, 0 for another"
+            )
+        return [lane for lane, reset in enumerate(mask) if reset]
+
+    def _named(self, data: bytes) -> list[int]:
+        try:
+            lanes = read_lanes(data)
+        except ValueError as exc:
+            raise RemoteProtocolError(f"the lanes of 'step' are no array of uint32: {exc}") from exc
+        if len(set(lanes)) < len(lanes) or max(lanes, default=-1) >= len(self._lanes):
+            raise RemoteProtocolError(
+                f"'step' must name different lanes below {len(self._lanes)}; it names {lanes[:20]}"
+            )
+        return lanes
+
+    def _check_startable(self, lanes: Sequence[int]) -> None:
+        """Refuse a step, before anything runs, of lanes that cannot take one."""
+        if self._out and not self._out.isdisjoint(lanes):
+            busy = sorted(self._out.intersection(lanes))
+            raise RemoteProtocolError(
+                f"'step' names lanes that were not collected since the last one: {busy}"
+            )
+        if self._unready and not self._unready.isdisjoint(lanes):
+            unready = sorted(self._unready.intersection(lanes))
+            raise ResetNeededError(
+                f"lanes {', '.join(map(str, unready))} have no episode (it ended or failed, or never began);"
+                " reset them, with a mask if the others shall go on. Nothing was stepped.",
+                lanes=unready,
+            )
+
+    def _note_ends(self, reply: m.Transition, done: list[Any], failed: list[Any]) -> None:
+        self._unready.update(lane for lane, _ in failed)
+        if self._ends_unready and any(reply.flags):
+            self._unready.update(lane for (lane, _), flag in zip(done, reply.flags, strict=True) if flag)
+
+
+_ANSWERS: dict[type, Callable[[Group, Any], m.Reply]] = {
+    m.Step: Group.step,
+    m.Reset: Group.reset,
+    m.Render: Group.render,
+    m.Get: Group.get,
+    m.Set: Group.set,
+    m.Call: Group.call,
+}
+
+
+class _Stopwatch:
+    """How long turns waited and worked, in nanoseconds; wraps the turns that it is given.
+
+    Args:
+        turns: The turns, replaced in place.
+    """
+
+    def __init__(self, turns: list[Callable[[Any], Any]]) -> None:
+        self._asked = [0] * len(turns)
+        self._began = [0] * len(turns)
+        self._worked = [0] * len(turns)
+        turns[:] = [self._timed(lane, turn) for lane, turn in enumerate(turns)]
+
+    def ask(self, lanes: Iterable[int]) -> None:
+        """Note that these lanes are asked for a turn."""
+        now = perf_counter_ns()
+        for lane in lanes:
+            self._asked[lane] = now
+
+    def read(self, lanes: Iterable[int]) -> list[int]:
+        """Return waiting and working time of each lane's last turn."""
+        return [
+            number for lane in lanes for number in (self._began[lane] - self._asked[lane], self._worked[lane])
+        ]
+
+    def _timed(self, lane: int, turn: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def timed(action: Any) -> Any:
+            self._began[lane] = began = perf_counter_ns()
+            outcome = turn(action)
+            self._worked[lane] = perf_counter_ns() - began
+            return outcome
+
+        return timed

@@ -1,0 +1,82 @@
+"""On how many threads the lanes of a session run.
+
+Threads pay for environments that wait: for a simulator, a model, a container. The lanes of a quick one, whose
+step takes less than a millisecond, run on the session's own thread. A lane cannot change its thread, so
+which kind it is must be known before it is built: that is what one more environment is tried for, built and
+closed before the lanes are.
+"""
+
+from __future__ import annotations
+
+import logging
+import statistics
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import Any
+
+import gymnasium as gym
+
+from openenv_gym.errors import ConfigError
+
+from .access import Access, release
+
+__all__ = ["MOST_THREADS", "is_slow", "threads_declared"]
+
+_LOG = logging.getLogger("openenv_gym.server")
+MOST_THREADS = 256
+_STEPS = 8
+_SLOW = 1e-3
+_SURELY_SLOW = 20e-3
+_SLOW_RESET = 0.1
+
+
+def is_slow(env: gym.Env[Any, Any]) -> bool:
+    """Try an environment and close it; return whether its median step takes more than a millisecond.
+
+    A call that is slow twice in a row ends the trial: once may be a first call that compiles or loads
+    something. An environment that does not work counts as quick, since its lanes will say what is wrong.
+    """
+    try:
+        env.action_space.seed(0)
+        return _slow_reset(env) or _slow_steps(env)
+    except Exception as exc:
+        _LOG.debug("an environment could not be tried: %r", exc)
+        return False
+    finally:
+        release([Access(env)])
+
+
+def _slow_reset(env: gym.Env[Any, Any]) -> bool:
+    return _seconds(env.reset) > _SLOW_RESET and _seconds(env.reset) > _SLOW_RESET
+
+
+def _slow_steps(env: gym.Env[Any, Any]) -> bool:
+    took: list[float] = []
+    for _ in range(_STEPS):
+        action = env.action_space.sample()
+        began = perf_counter()
+        _, _, terminated, truncated, _ = env.step(action)
+        took.append(perf_counter() - began)
+        if len(took) > 1 and min(took[-2:]) > _SURELY_SLOW:
+            return True
+        if terminated or truncated:
+            env.reset()
+    return statistics.median(took) > _SLOW
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    began = perf_counter()
+    call()
+    return perf_counter() - began
+
+
+def threads_declared(metadata: Mapping[str, Any], name: str) -> int:
+    """Return the number of lane threads that an environment's class asks for in its metadata; 0: none.
+
+    Raises:
+        ConfigError: It is no such number.
+    """
+    count = metadata.get("lane_threads", 0)
+    if type(count) is not int or count < 0:
+        raise ConfigError(f"metadata['lane_threads'] of {name!r} is {count!r}; write a whole number above 0")
+    return count
