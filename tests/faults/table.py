@@ -92,16 +92,13 @@ class Aftermath:
         return all(now <= self._before[name] for name, now in self._now().items())
 
     def _now(self) -> dict[str, int]:
-        server, template, workers = self._server.pid, self._server.template(), self._server.workers()
+        family = self._server.family()
         return {
             "own descriptors": descriptors(),
             "own threads": threading.active_count(),
-            "processes": len(self._server.family()),
-            "the server's descriptors": descriptors(server),
-            "the server's threads": _threads(server),
-            "the template's descriptors": descriptors(template),
-            "the workers' descriptors": sum(map(descriptors, workers)),
-            "the workers' threads": sum(map(_threads, workers)),
+            "the server's processes": len(family),
+            "their descriptors": sum(map(descriptors, family)),
+            "their threads": sum(map(_threads, family)),
         }
 
 

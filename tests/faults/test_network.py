@@ -34,7 +34,7 @@ def _one(server: ServerProcess, folder: Path, table: Table, point: Point, number
     return ledger
 
 
-def _all(server: ServerProcess, folder: Path, title: str, faults: int) -> Table:
+def run_into(server: ServerProcess, folder: Path, title: str, faults: int) -> Table:
     table = Table(title, [point.name for point in POINTS])
     aftermath = Aftermath(server, folder)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -68,6 +68,6 @@ def test_a_request_is_executed_once_or_its_client_knows(
 ) -> None:
     title = request.node.callspec.id
     with serving(TARGET, *_OPTIONS, *options, log=tmp_path / "log") as server:
-        table = _all(server, tmp_path, title, faults)
+        table = run_into(server, tmp_path, title, faults)
     with capsys.disabled():
         print(f"\n{table}")

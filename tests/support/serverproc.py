@@ -55,7 +55,7 @@ class ServerProcess:
 
     Attributes:
         url: Its base URL. A restarted server has the same.
-        pid: Process id, of ``under`` if there is one.
+        pid: Process id of the server, or of what ``under`` runs as the first process of a namespace.
     """
 
     def __init__(
@@ -101,6 +101,8 @@ class ServerProcess:
         if not line:
             self.kill()
             raise AssertionError(f"the server did not start:\n{self._log.read_text() if self._log else ''}")
+        if self._under:
+            (self.pid,) = _children(self.pid)
         self.url = msgspec.json.decode(line)["base_url"]
         return self.url
 
@@ -159,7 +161,8 @@ class ServerProcess:
     def kill(self) -> None:
         """Kill the server process alone."""
         assert self._process is not None
-        self._process.kill()
+        if self._process.poll() is None:
+            self.signal(signal.SIGKILL)
         self._process.wait()
 
     def log(self) -> str:
