@@ -164,7 +164,9 @@ def test_the_subprotocol_may_be_one_of_several(url: str) -> None:
         (message("hello", _hello(expect="Acrobot-v1")), "environment_mismatch"),
         (message("hello", {"session": "x", "token": TOKEN}), "protocol"),
         (message("hello", _hello(slot_timeout=float("nan"))), "protocol"),
-        (message("hello", _hello(lanes=3000, native=True)), "config"),
+        (message("hello", _hello(lanes=3000)), "capacity"),
+        (message("hello", _hello(lanes=0)), "protocol"),
+        (message("hello", _hello(autoreset="sometimes")), "protocol"),
         (message("resume", _hello()), "session_lost"),
     ],
     ids=lambda item: item if isinstance(item, str) else item[6:20].decode("latin-1"),
@@ -308,3 +310,45 @@ def test_a_text_message_costs_the_connection_and_not_the_session(connect: Any) -
     again = connect()
     assert again.ask("resume", **key)["last"] == 1
     assert again.ask("close", id=2)["type"] == "closed"
+
+
+def _numbers_of(lanes: Any, count: int) -> list[int]:
+    return list(range(count)) if lanes is None else list(struct.unpack(f"<{len(lanes) // 4}I", lanes))
+
+
+def test_lanes_step_together_in_parts_and_past_one_that_raises(connect: Any) -> None:
+    client = connect()
+    welcome = client.ask("hello", **_hello(lanes=3, capabilities=["lanes", "timing"]))
+    seen, acts = welcome["observation_space"], welcome["action_space"]
+    assert welcome["lanes"] == 3 <= welcome["limits"]["lanes"]
+    local = [gym.make("CartPole-v1") for _ in range(3)]
+    expected = [env.reset(seed=seed)[0] for env, seed in zip(local, (1, 2, 3), strict=True)]
+    reply = client.ask("reset", id=1, seeds=[1, 2, 3])
+    assert _same(read_column(seen, reply["observations"], 3), expected)
+    at = 2
+    for lanes, bad in (((0, 1, 2), ()), ((2, 0), ()), ((0, 1, 2), (1,))):
+        named = struct.pack(f"<{len(lanes)}I", *lanes)
+        actions = write_column(acts, [np.int64(7 if lane in bad else lane % 2) for lane in lanes])
+        reply = client.ask("step", id=at, actions=actions, **({} if lanes == (0, 1, 2) else {"lanes": named}))
+        failed = reply.get("failed", [])
+        assert [(part["lane"], part["code"]) for part in failed] == [(lane, "environment") for lane in bad]
+        done = _numbers_of(reply.get("lanes"), 3)
+        assert done == sorted({*lanes} - {*bad})
+        steps = [local[lane].step(lane % 2) for lane in done]
+        assert _same(read_column(seen, reply["observations"], len(done)), [step[0] for step in steps])
+        assert reply["rewards"] == struct.pack(f"<{len(done)}d", *(float(step[1]) for step in steps))
+        assert reply["flags"] == bytes(len(done))
+        assert len(reply["timing"]) == 1 + 2 * len(done)
+        at += 1
+    expected = [local[1].reset(seed=9)[0]]
+    reply = client.ask("reset", id=at, seeds=[None, 9, None], mask=b"\x00\x01\x00")
+    assert _numbers_of(reply["lanes"], 3) == [1]
+    assert _same(read_column(seen, reply["observations"], 1), expected)
+    assert client.ask("get", id=at + 1, name="gravity")["values"] == [9.8] * 3
+    assert client.ask("close", id=at + 2)["type"] == "closed"
+    for env in local:
+        env.close()
+
+
+def _same(values: list[Any], expected: list[Any]) -> bool:
+    return [value.tobytes() for value in values] == [value.tobytes() for value in expected]
