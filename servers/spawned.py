@@ -18,7 +18,10 @@ def main(arguments: list[str]) -> None:
     """Run the worker; the body of its process."""
     given = json.loads(arguments[0])
     prepare(given["parent"], given["log"])
-    settings, target = ServerSettings.from_wire(given["settings"]), resolve(given["target"])
+    with open(given["setup"], encoding="utf-8") as file:
+        file.seek(0)
+        setup = json.load(file)
+    settings, target = ServerSettings.from_wire(setup["settings"]), resolve(setup["target"])
     target.preload()
     apply_filters()
     run_worker(settings, target, given["control"], given["board"])

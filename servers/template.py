@@ -15,6 +15,7 @@ import select
 import signal
 import socket
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -102,14 +103,22 @@ class Template:
         sys.stdout.flush()
         sys.stderr.flush()
         parent = os.getpid()
-        if self._settings.start_method == "spawn":
-            pid = self._spawn(parent, fds)
-        elif (pid := os.fork()) == 0:
-            self._become_worker(parent, control, board, log)
+        started: c.Message
+        try:
+            if self._settings.start_method == "spawn":
+                pid = self._spawn(parent, fds)
+            elif (pid := os.fork()) == 0:
+                self._become_worker(parent, control, board, log)
+        except OSError as exc:  # such as a limit on processes: the workers that there are go on
+            advice = "raise the limit (ulimit -u, pids of a container) or use fewer workers"
+            os.write(log, f"no process for a worker: {exc.strerror}; {advice}\n".encode())
+            started = c.Exited(worker, os.EX_OSERR << 8)
+        else:
+            self._workers[pid] = worker
+            started = c.Forked(worker, pid)
         for fd in fds:
             os.close(fd)
-        self._workers[pid] = worker
-        self._tell(c.Forked(worker, pid))
+        self._tell(started)
 
     def _become_worker(self, parent: int, control: int, board: int, log: int) -> None:
         """Run the worker in this fork; never returns."""
@@ -132,18 +141,16 @@ class Template:
 
     def _spawn(self, parent: int, fds: list[int]) -> int:
         control, board, log, _ = fds
-        arguments = command(
-            "spawned",
-            parent=parent,
-            control=control,
-            board=board,
-            log=log,
-            target=self._target.text,
-            settings=self._settings.to_wire(),
-        )
-        for fd in fds:
-            os.set_inheritable(fd, True)
-        return os.posix_spawn(sys.executable, arguments, dict(os.environ))
+        setup = json.dumps({"target": self._target.text, "settings": self._settings.to_wire()})
+        with tempfile.TemporaryFile() as file:  # the arguments of a process are seen by everybody
+            file.write(setup.encode())
+            file.flush()
+            arguments = command(
+                "spawned", parent=parent, control=control, board=board, log=log, setup=file.fileno()
+            )
+            for fd in (*fds, file.fileno()):
+                os.set_inheritable(fd, True)
+            return os.posix_spawn(sys.executable, arguments, dict(os.environ))
 
     def _reap(self) -> None:
         """Report the workers that ended, and end what their environments started."""
