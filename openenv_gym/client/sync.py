@@ -219,7 +219,8 @@ class Connection:
                 except ServerConnectionError as lost:
                     exc = lost
             if isinstance(exc, ServerConnectionError):
-                return self._recover(exc, deadline)
+                words = self._last_words()
+                return self._recover(exc, deadline) if words is None else words
             raise exc
         except TimeoutError:
             if deadline is None:  # not ours: a signal handler's
@@ -237,6 +238,17 @@ class Connection:
             # An interrupt: the request may be executed or not, and its reply is nobody's.
             self.wire.abandon()
             raise
+
+    def _last_words(self) -> Error | None:
+        """Return what the server said before it closed the connection, where that failed our sending."""
+        channel = self._channel
+        if channel is None or not channel.closed:
+            return None
+        try:
+            reply = self.wire.receive(channel.recv())
+        except (OpenEnvError, OSError):
+            return None
+        return reply if type(reply) is Error else None
 
     def _recover(self, cause: ServerConnectionError, deadline: float | None) -> Any:
         _LOG.info("%s: connecting again: %s", self._talk.server, cause.message)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import struct
 import threading
 import time
@@ -23,10 +24,12 @@ from openenv_gym.errors import (
     RemoteEnvironmentError,
     RemoteProtocolError,
     ServerConnectionError,
+    ServerDrainingError,
     SessionLostError,
     WorkerCrashedError,
 )
 from openenv_gym.protocol import messages as m
+from openenv_gym.protocol.codec import encode
 from openenv_gym.transport.channel import Channel
 
 from .scripted import POINTS, Life, ScriptedServer, count_steps, interrupt_when
@@ -129,6 +132,20 @@ def test_a_server_that_forgot_the_session_says_so_and_nothing_is_executed_again(
         assert set(server.executed.values()) == {1}
         with pytest.raises(SessionLostError, match=r"reset\(\) starts a new one"):
             connection.request(m.Step, None)
+
+
+def test_the_last_words_of_a_server_that_closed_between_two_requests_are_heard() -> None:
+    ours, theirs = socket.socketpair()  # where sending fails at once after the peer closed
+    server, channels = Channel(theirs, client=False), iter([Channel(ours, client=True)])
+    server.send(encode(m.Welcome(session="", token=b"")))
+    talk = Conversation(m.Hello(session="", token=b""), None, 5.0, "unix:/s")
+    connection = Connection(talk, lambda deadline: next(channels), request_timeout=None)
+    server.recv()
+    server.send(encode(m.Error("server_draining", "the server is shutting down")))
+    server.close(1001, timeout=0.0)
+    with pytest.raises(ServerDrainingError, match="the server is shutting down"):
+        connection.request(m.Step, None)
+    assert connection.over
 
 
 def test_a_server_that_is_gone_is_a_connection_error_within_the_connect_timeout() -> None:
