@@ -139,7 +139,7 @@ def _groups(points: Sequence[Point], size: int) -> list[Sequence[Point]]:
 # How many faults at a point, how many clients at a point fall to one kill, and how many points do.
 _AMOUNT = pytest.mark.parametrize(
     ("faults", "size", "together"),
-    [pytest.param(10, 10, 6, id="few"), pytest.param(100, 25, 1, id="all", marks=pytest.mark.full)],
+    [pytest.param(10, 10, 6, id="few"), pytest.param(100, 25, 3, id="all", marks=pytest.mark.full)],
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -25,11 +26,15 @@ _ATTEMPTS = 4
 
 
 class WitnessEnv(CounterEnv):
-    """Counts in a file, works for ``work`` seconds in each call, and says in ``path.pid`` where it runs."""
+    """Counts in a file, works for ``work`` seconds in each call, and says in ``path.pid`` where it runs.
 
-    def __init__(self, path: str = "", work: float = 0.0) -> None:
+    The first ``info`` of an episode has the checksum of ``filler``; :meth:`blob` makes large replies.
+    """
+
+    def __init__(self, path: str = "", work: float = 0.0, filler: bytes = b"") -> None:
         super().__init__(path)
         self._work = work
+        self._filler = {"crc": zlib.crc32(filler)} if filler else {}
         if path:
             Path(f"{path}.pid").write_text(str(os.getpid()))
 
@@ -37,15 +42,22 @@ class WitnessEnv(CounterEnv):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Note the reset and work."""
-        result = super().reset(seed=seed, options=options)
+        obs, info = super().reset(seed=seed, options=options)
         time.sleep(self._work)
-        return result
+        return obs, info | self._filler
 
     def step(self, action: Any) -> Step:
         """Note the step and work."""
         result = super().step(action)
         time.sleep(self._work)
         return result
+
+    def blob(self, size: int, work: float = 0.0) -> list[Any]:
+        """Note the call, work, and return random bytes and their checksum."""
+        self.total = super().bump()
+        time.sleep(work)
+        data = random.randbytes(size)
+        return [data, zlib.crc32(data)]
 
     def bump(self, by: int = 1) -> int:
         """Note the call and work."""
