@@ -32,15 +32,18 @@ _SIZES = (300, 70_000, 8 << 20)
 _HOWS: tuple[How, ...] = ("rst", "fin")
 
 
-@pytest.fixture(params=["tcp", "unix"])
+@pytest.fixture
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServerProcess]:
-    place = ("--uds", str(tmp_path / "s.sock")) if request.param == "unix" else ("--port", "0")
-    with serving(
-        TARGET, *place, "--sessions-per-worker", "1", "--resume-grace", "1", log=tmp_path / "log"
-    ) as server:
+    options = {"unix": ("--uds", str(tmp_path / "s.sock")), "pumped": ("--handover", "off"), "tcp": ()}
+    more = ("--sessions-per-worker", "1", "--resume-grace", "1", *options[request.param])
+    with serving(TARGET, *more, log=tmp_path / "log") as server:
         aftermath = Aftermath(server, tmp_path)
         yield server
         aftermath.check([], killed=True)
+
+
+_HANDED_OVER = pytest.mark.parametrize("server", ["tcp", "unix"], indirect=True)
+_EVERYWHERE = pytest.mark.parametrize("server", ["tcp", "unix", "pumped"], indirect=True)
 
 
 def _open(url: str, path: Path) -> Connection:
@@ -59,6 +62,7 @@ def _check(values: list[Any], size: int) -> None:
     assert zlib.crc32(data) == checksum
 
 
+@_EVERYWHERE
 @pytest.mark.parametrize("kills", [8, pytest.param(60, marks=pytest.mark.full, id="all")])
 def test_a_worker_dies_in_the_middle_of_a_frame(server: ServerProcess, kills: int, tmp_path: Path) -> None:
     for number in range(kills):
@@ -80,6 +84,7 @@ def test_a_worker_dies_in_the_middle_of_a_frame(server: ServerProcess, kills: in
             assert connection.over
 
 
+@_EVERYWHERE
 @pytest.mark.parametrize("kills", [40, pytest.param(200, marks=pytest.mark.full, id="all")])
 def test_a_worker_dies_at_any_time(server: ServerProcess, kills: int, tmp_path: Path) -> None:
     rng = random.Random(7)
@@ -111,6 +116,7 @@ def _flood(connection: RawConnection, pings: list[bytes]) -> None:
         connection.send(frame(PING, payload, masked=True))
 
 
+@_HANDED_OVER
 @pytest.mark.parametrize("work", [0.0, 2.5], ids=["while it writes", "while it works"])
 def test_pings_are_answered_between_frames(server: ServerProcess, work: float, tmp_path: Path) -> None:
     rng = random.Random(3)
@@ -138,6 +144,7 @@ def _read(connection: RawConnection) -> tuple[list[bytes], list[Any]]:
     return pongs, [event]
 
 
+@_HANDED_OVER
 def test_a_stream_that_ends_in_a_frame_holds_nothing_else(server: ServerProcess, tmp_path: Path) -> None:
     path = tmp_path / "count"
     with _session(server.url, path) as connection:
