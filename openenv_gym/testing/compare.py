@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,23 @@ def same(left: Any, right: Any) -> bool:
 
 def digest(value: Any) -> str:
     """Return a short text that is equal for equal :func:`canonical` forms, in any process."""
-    return hashlib.sha256(repr(canonical(value)).encode("utf-8", "backslashreplace")).hexdigest()[:16]
+    hasher = hashlib.sha256()
+    _feed(hasher.update, canonical(value))
+    return hasher.hexdigest()[:16]
+
+
+def _feed(update: Callable[[bytes], object], part: Any) -> None:
+    """Hash a part of a canonical form; the repr of big bytes would take several times their size."""
+    if isinstance(part, tuple):
+        update(b"(")
+        for item in part:
+            _feed(update, item)
+        update(b")")
+    elif isinstance(part, bytes):
+        update(b"%d:" % len(part))
+        update(part)
+    else:
+        update(repr(part).encode("utf-8", "backslashreplace") + b",")
 
 
 def difference(left: Any, right: Any, path: str = "value") -> str | None:
