@@ -30,6 +30,10 @@ class Slots:
         """How many newcomers wait."""
         return len(self._waiters)
 
+    def vacant(self, count: int) -> bool:
+        """Whether so many slots can be had without a wait."""
+        return not self._waiters and self.active + count <= self.maximum
+
     async def take(self, count: int, patience: float, *, room_expected: bool) -> None:
         """Take ``count`` slots, waiting up to ``patience`` seconds for them.
 
@@ -43,7 +47,7 @@ class Slots:
         """
         if count > self.maximum:
             raise self._full(count)
-        if not self._waiters and self.active + count <= self.maximum:
+        if self.vacant(count):
             self.active += count
             return
         if patience <= 0 and not room_expected:
