@@ -20,6 +20,7 @@ ROWS: dict[str, int] = {
     "openenv_gym.providers": 1,
     "openenv_gym": 2,
     "openenv_gym.env": 2,
+    "openenv_gym.lane_infos": 2,
     "openenv_gym.registration": 2,
     "openenv_gym.sampling": 2,
     "openenv_gym.spaces": 2,
