@@ -41,6 +41,9 @@ class _Pool:
         self.refusal = refusal
         self.admitted: asyncio.Queue[socket.socket] = asyncio.Queue()
 
+    def advertisement(self) -> dict[str, str]:
+        return {"OpenEnv-Workers": "2"}
+
     async def admit(self, hello: m.Hello, raw: bytes, arrival: Arrival) -> None:
         if self.refusal is not None:
             raise self.refusal
