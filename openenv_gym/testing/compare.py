@@ -115,11 +115,12 @@ def _array_difference(left: Any, right: Any, path: str) -> str | None:
 def _shown(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype} and shape {value.shape}"
-    return f"{_cut(value)} ({type(value).__name__})"
+    return _cut(value) if isinstance(value, np.generic) else f"{_cut(value)} ({type(value).__name__})"
 
 
 def _cut(value: Any) -> str:
-    text = repr(value)
+    # numpy 1 shows no type.
+    text = f"np.{value.dtype}({value.item()!r})" if isinstance(value, np.generic) else repr(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 

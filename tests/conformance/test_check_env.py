@@ -62,7 +62,7 @@ def test_the_list_has_every_id_that_passes_locally() -> None:
             except ImportError:  # the old ones have moved away
                 continue
             passing.add(env_id)
-    assert passing == set(IDS)
+    assert passing - {"Taxi-v3"} == set(IDS)  # 1.4 has it no more
 
 
 def test_the_list_is_complete() -> None:

@@ -38,7 +38,7 @@ GRAPH = GraphInstance(np.zeros((2, 1)), None, None)
             GRAPH._replace(nodes=np.ones((2, 1))),
             "info.nodes[0, 0] is np.float64(0.0), not np.float64(1.0) (2 of 2 elements differ)",
         ),
-        (np.float32(1), np.float64(1), "info is np.float32(1.0) (float32), not np.float64(1.0) (float64)"),
+        (np.float32(1), np.float64(1), "info is np.float32(1.0), not np.float64(1.0)"),
         ({1}, {2}, "info is {1} (set), not {2} (set)"),
     ],
 )

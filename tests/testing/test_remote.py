@@ -40,9 +40,9 @@ class Off(SpaceEnv):
     ("wrong", "says"),
     [
         ("reset", r"reset\(seed=3\): info has the keys \['episode', 'new'\], not \['episode'\]"),
-        ("obs", r"step 3 \(episode 1\): obs\['b'\] is \d \(int\), not np.int64\(\d\) \(int64\)"),
+        ("obs", r"step 3 \(episode 1\): obs\['b'\] is \d \(int\), not np.int64\(\d\)"),
         ("reward", r"step 3 \(episode 1\): reward is np.float64"),
-        ("terminated", r"step 3 \(episode 1\): terminated is False \(bool\), not np.False_"),
+        ("terminated", r"step 3 \(episode 1\): terminated is False \(bool\), not np.bool"),
         ("info", r"step 3 \(episode 1\): info\['action'\]\['b'\] is"),
     ],
 )
