@@ -26,7 +26,7 @@ _OTHER_SEED = 1000
     remedy="let reset(seed=, options=) and step(actions) take what VectorEnv's take",
     rolls=False,
 )
-def rollout(case: Case) -> Iterator[str]:
+def _rollout(case: Case) -> Iterator[str]:
     """Roll out."""
     if not case.trace:
         yield "there was nothing to call"
@@ -37,7 +37,7 @@ def rollout(case: Case) -> Iterator[str]:
     " infos): float64, bool and bool arrays of shape (num_envs,), and a dict.",
     remedy="make new arrays of these types in each call",
 )
-def results(case: Case) -> Iterator[str]:
+def _results(case: Case) -> Iterator[str]:
     """Look at the types of all results."""
     for at, frame in enumerate(case.trace):
         size = 2 if frame.kind == "reset" else 5
@@ -58,7 +58,7 @@ def results(case: Case) -> Iterator[str]:
     "Observations are in observation_space, with its dtypes and shapes.",
     remedy="fill create_empty_array(single_observation_space, num_envs) by concatenate()",
 )
-def observations(case: Case) -> Iterator[str]:
+def _observations(case: Case) -> Iterator[str]:
     """Look at all observations."""
     single = case.envs.single_observation_space
     for at, frame in enumerate(case.trace):
@@ -74,7 +74,7 @@ def observations(case: Case) -> Iterator[str]:
     "The same seed gives the same episode; an int seed is seed + i in lane i; a list has one seed a lane.",
     remedy="give lane i seed + i, or the i-th of the list, and refuse a list of another length",
 )
-def seeding(case: Case) -> Iterator[str]:
+def _seeding(case: Case) -> Iterator[str]:
     """Reset by int and by list."""
     spec = case.envs.spec
     if spec is not None and spec.nondeterministic:
@@ -95,7 +95,7 @@ def seeding(case: Case) -> Iterator[str]:
     " have no info.",
     remedy="leave the lanes outside the mask alone, and return their last observation",
 )
-def reset_mask(case: Case) -> Iterator[str]:
+def _reset_mask(case: Case) -> Iterator[str]:
     """Reset lane 0 in mid-episode and compare it and the others with what they would be."""
     if case.n < 2:
         raise NotCheckedError("it takes two lanes")
@@ -123,7 +123,7 @@ def reset_mask(case: Case) -> Iterator[str]:
     "A reset mask that is no bool array of shape (num_envs,) with a true item is refused.",
     remedy="raise TypeError or ValueError before any lane is reset",
 )
-def mask_refusals(case: Case) -> Iterator[str]:
+def _mask_refusals(case: Case) -> Iterator[str]:
     """Try wrong masks."""
     n = case.n
     wrong: dict[str, Any] = {
@@ -142,7 +142,7 @@ def mask_refusals(case: Case) -> Iterator[str]:
     "What a call returned does not change in later calls.",
     remedy="return copies, or new arrays in each call",
 )
-def copies(case: Case) -> Iterator[str]:
+def _copies(case: Case) -> Iterator[str]:
     """Compare what was returned with what it was then."""
     if getattr(case.envs.unwrapped, "copy", True) is False:
         raise NotCheckedError("the env was made with copy=False")
@@ -157,7 +157,7 @@ def copies(case: Case) -> Iterator[str]:
     "The actions that step() is given stay as they are.",
     remedy="copy the actions before changing them",
 )
-def actions(case: Case) -> Iterator[str]:
+def _actions(case: Case) -> Iterator[str]:
     """Compare the actions afterwards."""
     for at, frame in enumerate(case.trace):
         if frame.kind == "step" and not same(frame.passed, frame.given):
@@ -169,7 +169,7 @@ def actions(case: Case) -> Iterator[str]:
     "A batch of too few actions is refused, and nothing is stepped.",
     remedy="check the number of actions before the first lane is stepped",
 )
-def missing_actions(case: Case) -> Iterator[str]:
+def _missing_actions(case: Case) -> Iterator[str]:
     """Leave the last action out; then repeat the rollout's beginning."""
     if case.n < 2:
         raise NotCheckedError("it takes two lanes")
@@ -194,7 +194,7 @@ def missing_actions(case: Case) -> Iterator[str]:
     "With render mode rgb_array, render() returns a tuple of one uint8 array (height, width, 3) a lane.",
     remedy="return a tuple with the frame of each lane",
 )
-def render(case: Case) -> Iterator[str]:
+def _render(case: Case) -> Iterator[str]:
     """Draw once."""
     if case.envs.render_mode != "rgb_array":
         raise NotCheckedError("the env was not made with render_mode='rgb_array'")
@@ -260,14 +260,14 @@ def _layout_problem(value: Any, space: gym.Space[Any], n: int, path: str) -> str
 
 
 RULES = (
-    rollout,
-    results,
-    observations,
-    seeding,
-    reset_mask,
-    mask_refusals,
-    copies,
-    actions,
-    missing_actions,
-    render,
+    _rollout,
+    _results,
+    _observations,
+    _seeding,
+    _reset_mask,
+    _mask_refusals,
+    _copies,
+    _actions,
+    _missing_actions,
+    _render,
 )

@@ -25,7 +25,7 @@ _DRAWS = 20
     " bool mask _key; items where the mask is false are 0 or None.",
     remedy="build the infos with VectorEnv._add_info, or as it does",
 )
-def infos(case: Case) -> Iterator[str]:
+def _infos(case: Case) -> Iterator[str]:
     """Look at all infos."""
     for at, frame in enumerate(case.trace):
         problem = next(_info_problems(frame.result[-1], case.n, "infos"), None)
@@ -62,7 +62,7 @@ def _filled(item: Any) -> bool:
     " and no flag; SAME_STEP puts final_obs and final_info into the infos; DISABLED does neither.",
     remedy="follow SyncVectorEnv.step()",
 )
-def autoreset(case: Case) -> Iterator[str]:
+def _autoreset(case: Case) -> Iterator[str]:
     """Look at the ends of episodes in the rollout."""
     check = {Mode.NEXT_STEP: _next_step, Mode.SAME_STEP: _same_step, Mode.DISABLED: _disabled}
     if case.mode is None:
@@ -129,7 +129,7 @@ def _without_final(frame: Frame) -> Iterator[str]:
     "In NEXT_STEP the action of a lane that is reset does not matter.",
     remedy="reset a lane that ended instead of stepping it",
 )
-def ignored_action(case: Case) -> Iterator[str]:
+def _ignored_action(case: Case) -> Iterator[str]:
     """Repeat an end, and give the lane another action in the step that resets it."""
     if case.mode is not Mode.NEXT_STEP:
         raise NotCheckedError("the mode is not NEXT_STEP")
@@ -162,7 +162,7 @@ def _another(case: Case, action: Any) -> Any:
     "A lane that the user reset after its episode's end is stepped by the next step, not reset again.",
     remedy="forget in reset() that the lane was to be reset",
 )
-def explicit_reset(case: Case) -> Iterator[str]:
+def _explicit_reset(case: Case) -> Iterator[str]:
     """Reset after an end, all lanes and then by mask, and compare the step after it."""
     end = case.end
     case.require_repeatable()
@@ -186,7 +186,7 @@ def explicit_reset(case: Case) -> Iterator[str]:
     "In DISABLED mode a step of a lane whose episode is over is refused.",
     remedy="remember terminations and truncations, and raise when such a lane is stepped",
 )
-def finished_lanes(case: Case) -> Iterator[str]:
+def _finished_lanes(case: Case) -> Iterator[str]:
     """Step on after an end."""
     if case.mode is not Mode.DISABLED:
         raise NotCheckedError("the mode is not DISABLED")
@@ -205,7 +205,7 @@ def finished_lanes(case: Case) -> Iterator[str]:
     "Results are those of SyncVectorEnv over the same environments, bit for bit.",
     remedy="compare the first difference with SyncVectorEnv",
 )
-def reference(case: Case) -> Iterator[str]:
+def _reference(case: Case) -> Iterator[str]:
     """Make all calls of the rollout to a SyncVectorEnv."""
     if case.reference is None:
         raise NotCheckedError("nobody said what the lanes are; pass reference=")
@@ -232,4 +232,4 @@ def _reference_difference(local: SyncVectorEnv[Any, Any], frame: Frame) -> str |
     return next((text for text in texts if text is not None), None)
 
 
-RULES = (infos, autoreset, ignored_action, explicit_reset, finished_lanes, reference)
+RULES = (_infos, _autoreset, _ignored_action, _explicit_reset, _finished_lanes, _reference)

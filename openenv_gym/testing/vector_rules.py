@@ -31,9 +31,9 @@ class Rule(NamedTuple):
 
 
 def rule(text: str, *, remedy: str, rolls: bool = True) -> Callable[[Check], Rule]:
-    """Make a rule of the decorated check; its name is the function's, with hyphens."""
+    """Make a rule of the decorated check; its name is the function's: ``_reset_mask``, ``reset-mask``."""
 
     def made(check: Check) -> Rule:
-        return Rule(check.__name__.replace("_", "-"), text, remedy, check, rolls)
+        return Rule(check.__name__.strip("_").replace("_", "-"), text, remedy, check, rolls)
 
     return made

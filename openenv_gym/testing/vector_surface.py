@@ -23,7 +23,7 @@ _SPACES = ("single_observation_space", "single_action_space", "observation_space
     remedy="set what is named in the constructor",
     rolls=False,
 )
-def attributes(case: Case) -> Iterator[str]:
+def _attributes(case: Case) -> Iterator[str]:
     """Look at everything but batching and metadata."""
     envs = case.envs
     if not isinstance(envs.num_envs, int) or envs.num_envs < 1:
@@ -48,7 +48,7 @@ def attributes(case: Case) -> Iterator[str]:
     remedy="make them with gymnasium.vector.utils.batch_space(single_space, num_envs)",
     rolls=False,
 )
-def batching(case: Case) -> Iterator[str]:
+def _batching(case: Case) -> Iterator[str]:
     """Compare both pairs of spaces."""
     for kind in ("observation", "action"):
         single = getattr(case.envs, f"single_{kind}_space")
@@ -64,7 +64,7 @@ def batching(case: Case) -> Iterator[str]:
     remedy="self.metadata = {**metadata, 'autoreset_mode': AutoresetMode...., 'render_modes': [...]}",
     rolls=False,
 )
-def metadata(case: Case) -> Iterator[str]:
+def _metadata(case: Case) -> Iterator[str]:
     """Look at metadata and render mode."""
     envs = case.envs
     mode = envs.metadata.get("autoreset_mode")
@@ -82,7 +82,7 @@ def metadata(case: Case) -> Iterator[str]:
     remedy="take autoreset_mode, and refuse the modes that the env does not have",
     rolls=False,
 )
-def asked_mode(case: Case) -> Iterator[str]:
+def _asked_mode(case: Case) -> Iterator[str]:
     """Compare the mode with the one asked for."""
     if case.asked is None:
         raise NotCheckedError("the factory has no parameter autoreset_mode")
@@ -95,7 +95,7 @@ def asked_mode(case: Case) -> Iterator[str]:
     remedy="copy it in the constructor: self.metadata = dict(...)",
     rolls=False,
 )
-def own_metadata(case: Case) -> Iterator[str]:
+def _own_metadata(case: Case) -> Iterator[str]:
     """Make an env of another mode."""
     if case.envs.unwrapped.metadata is VectorEnv.metadata:
         yield "it is VectorEnv.metadata itself, which all vector environments share"
@@ -118,7 +118,7 @@ def own_metadata(case: Case) -> Iterator[str]:
     remedy="get_attr(name) returns a tuple of num_envs items; set_attr refuses another number of values",
     rolls=False,
 )
-def lane_attributes(case: Case) -> Iterator[str]:
+def _lane_attributes(case: Case) -> Iterator[str]:
     """Read and write attributes of the lanes, where the env can."""
     envs: Any = case.envs.unwrapped
     if not hasattr(envs, "get_attr") or not hasattr(envs, "set_attr"):
@@ -138,7 +138,7 @@ def lane_attributes(case: Case) -> Iterator[str]:
     remedy="take arguments that JSON can hold, and let make_vec set spec",
     rolls=False,
 )
-def spec_round_trip(case: Case) -> Iterator[str]:
+def _spec_round_trip(case: Case) -> Iterator[str]:
     """Make another env from the spec."""
     spec = case.envs.spec
     if spec is None:
@@ -160,7 +160,7 @@ def spec_round_trip(case: Case) -> Iterator[str]:
     "close() can be called twice, and sets closed.",
     remedy="do the work in close_extras(), which VectorEnv.close() calls once",
 )
-def close(case: Case) -> Iterator[str]:
+def _close(case: Case) -> Iterator[str]:
     """Close an env in mid-episode."""
     envs = case.fresh()
     try:
@@ -173,12 +173,12 @@ def close(case: Case) -> Iterator[str]:
 
 
 RULES = (
-    attributes,
-    batching,
-    metadata,
-    asked_mode,
-    own_metadata,
-    lane_attributes,
-    spec_round_trip,
-    close,
+    _attributes,
+    _batching,
+    _metadata,
+    _asked_mode,
+    _own_metadata,
+    _lane_attributes,
+    _spec_round_trip,
+    _close,
 )

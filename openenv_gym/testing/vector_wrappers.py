@@ -29,7 +29,7 @@ _STATISTICS = "episode statistics"
     " where they apply, NormalizeObservation and RescaleAction.",
     remedy="return what VectorEnv's methods return; the difference is named",
 )
-def wrapping(case: Case) -> Iterator[str]:
+def _wrapping(case: Case) -> Iterator[str]:
     """Repeat the rollout's beginning under each wrapper."""
     for name, wrap in _wrappers(case):
         try:
@@ -43,7 +43,7 @@ def wrapping(case: Case) -> Iterator[str]:
     "RecordEpisodeStatistics counts the rewards and steps of each episode.",
     remedy="metadata['autoreset_mode'] must be what step() does",
 )
-def statistics(case: Case) -> Iterator[str]:
+def _statistics(case: Case) -> Iterator[str]:
     """Compare with sums over the rollout."""
     case.require_repeatable()
     upto = case.end + 1
@@ -62,7 +62,7 @@ def statistics(case: Case) -> Iterator[str]:
     "DictInfoToList gives each lane its own infos.",
     remedy="lay the infos out as VectorEnv._add_info does",
 )
-def lists(case: Case) -> Iterator[str]:
+def _lists(case: Case) -> Iterator[str]:
     """Compare the lists with the masks."""
     case.require_repeatable()
     envs = wrappers.DictInfoToList(case.envs)
@@ -78,7 +78,7 @@ def lists(case: Case) -> Iterator[str]:
     "A wrapper that is thrown away leaves the env open.",
     remedy="close nothing in __del__ that others may hold",
 )
-def garbage(case: Case) -> Iterator[str]:
+def _garbage(case: Case) -> Iterator[str]:
     """Throw a wrapper away."""
     wrapper: VectorWrapper[Any, Any, Any, Any, Any] | None = VectorWrapper(case.envs)
     del wrapper
@@ -134,4 +134,4 @@ def _public(info: Any) -> Any:
     return unordered({key: _public(item) for key, item in info.items() if not str(key).startswith("_")})
 
 
-RULES = (wrapping, statistics, lists, garbage)
+RULES = (_wrapping, _statistics, _lists, _garbage)

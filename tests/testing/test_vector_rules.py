@@ -9,11 +9,11 @@ from openenv_gym.testing.vector_rules import rule
 
 def test_a_rule_is_named_after_its_check() -> None:
     @rule("It is so.", remedy="make it so", rolls=False)
-    def some_thing(case: Case) -> Iterator[str]:
+    def _some_thing(case: Case) -> Iterator[str]:
         yield "it is not"
 
-    assert some_thing[:3] == ("some-thing", "It is so.", "make it so")
-    assert not some_thing.rolls
+    assert _some_thing[:3] == ("some-thing", "It is so.", "make it so")
+    assert not _some_thing.rolls
 
 
 def test_rules_have_names_of_their_own_and_say_what_to_do() -> None:
