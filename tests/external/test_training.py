@@ -69,6 +69,11 @@ def test_zoo_command_line_gives_equal_returns(python: Path, tmp_path: Path) -> N
     assert episodes(REMOTE) == local
 
 
+def test_f032_a_notebook_needs_nothing_special(python: Path, tmp_path: Path) -> None:
+    printed = run(python, [str(HERE / "notebook.py")], tmp_path)
+    assert printed.split(maxsplit=1) == ["True", f"{[1.0] * 10 + [2, 4] * 2}\n"]
+
+
 def _rewards(path: Path) -> list[str]:
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     return [row["r"] for row in csv.DictReader(lines)]

@@ -1,4 +1,4 @@
-"""A virtual environment with RL libraries, and runs of their scripts in it.
+"""A virtual environment with RL libraries and notebooks, and runs of their scripts in it.
 
 Its folder is ``.venv-rl`` in the checkout, or the one that the environment variable ``RL_VENV`` names; made
 once and then kept, with this project installed in editable form.
@@ -16,7 +16,13 @@ __all__ = ["ROOT", "ensure_venv", "run"]
 
 ROOT = Path(__file__).resolve().parents[2]
 _TORCH = "torch==2.13.0"
-_LIBRARIES = ("stable-baselines3==2.9.2", "sb3-contrib==2.9.2", "rl_zoo3==2.9.2")
+_LIBRARIES = (
+    "stable-baselines3==2.9.2",
+    "sb3-contrib==2.9.2",
+    "rl_zoo3==2.9.2",
+    "nbclient==0.11.0",
+    "ipykernel==7.4.0",
+)
 
 
 def ensure_venv(folder: Path | None = None) -> Path:
