@@ -1,8 +1,8 @@
 """What the documents show works: their Python and shell blocks run, their links lead somewhere.
 
 The blocks of one document run in their order, in one empty folder. An HTML comment above a block changes
-that: ``<!-- background -->`` starts a server that lives until the document's end, ``<!-- not run: why -->``
-leaves it out.
+that: ``<!-- background -->`` starts a server that lives until the document's end, ``<!-- file: NAME -->``
+writes the block to a file there (whatever its language), ``<!-- not run: why -->`` leaves it out.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ def _blocks(document: str) -> list[Block]:
 
 
 def _runs(block: Block) -> bool:
+    if block.note.startswith("file: "):
+        return True
     return block.language in ("python", "bash") and not block.note.startswith("not run: ")
 
 
@@ -87,8 +89,8 @@ def _command(block: Block, port: str) -> list[str]:
 
 
 def _start(block: Block, port: str, folder: Path, stack: ExitStack) -> None:
-    """Start a server, and return when something listens on ``port``."""
-    log = folder / "server.log"
+    """Start a server, and return when it says that it serves."""
+    log = folder / f"server-{block.where.rpartition(':')[2]}.log"
     with log.open("w") as output:
         server = subprocess.Popen(
             _command(block, port),
@@ -102,11 +104,10 @@ def _start(block: Block, port: str, folder: Path, stack: ExitStack) -> None:
     stack.callback(_stop, server)
     for _ in range(600):
         assert server.poll() is None, f"{block.where} ended early:\n{log.read_text()}"
-        with closing(socket.socket()) as probe:
-            if probe.connect_ex(("127.0.0.1", int(port))) == 0:
-                return
+        if " INFO serving " in log.read_text():
+            return
         time.sleep(0.05)
-    pytest.fail(f"{block.where}: nothing listens on port {port}:\n{log.read_text()}")
+    pytest.fail(f"{block.where} does not serve:\n{log.read_text()}")
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:
@@ -131,12 +132,15 @@ def _run(block: Block, port: str, folder: Path) -> None:
     assert done.returncode == 0, f"{block.where} failed:\n{done.stdout}{done.stderr}"
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("document", [name for name in _documents() if any(map(_runs, _blocks(name)))])
 def test_examples_run(document: str, tmp_path: Path) -> None:
     port = _free_port()
     with ExitStack() as stack:
         for block in filter(_runs, _blocks(document)):
-            if block.note == "background":
+            if block.note.startswith("file: "):
+                (tmp_path / block.note.removeprefix("file: ")).write_text(block.code, encoding="utf-8")
+            elif block.note == "background":
                 _start(block, port, tmp_path, stack)
             else:
                 _run(block, port, tmp_path)
@@ -146,9 +150,8 @@ def test_examples_run(document: str, tmp_path: Path) -> None:
 def test_blocks_name_their_language_and_notes_are_known(document: str) -> None:
     for block in _blocks(document):
         assert block.language, f"{block.where} names no language (use text for none)"
-        assert not block.note or block.note == "background" or re.match(r"not run: \S", block.note), (
-            block.where
-        )
+        known = re.fullmatch(r"|background|file: [\w.]+|not run: \S.*", block.note)
+        assert known, f"{block.where} has the note {block.note!r}"
 
 
 @pytest.mark.parametrize("document", _documents())
