@@ -1,8 +1,8 @@
 """The board: a page of memory on which a worker's sessions say what they are doing.
 
-Each session has one cell, ``count * 16 + operation``. It changes when an operation starts and when it ends, so
-the parent sees how long an operation runs by noting when it first saw the cell's value: no clock is read and
-no message sent on the step path, and a worker whose GIL is kept by a C call can still be read.
+Each session has one cell, ``count * 16 + operation``. It changes when an operation starts and when it ends,
+so the parent sees how long an operation runs by noting when it first saw the cell's value: no clock is read
+and no message sent on the step path, and a worker whose GIL is kept by a C call can still be read.
 """
 
 from __future__ import annotations

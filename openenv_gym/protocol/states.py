@@ -66,7 +66,9 @@ ANSWERS: dict[type, type] = {
     Close: Closed,
 }
 
-_REQUESTS: dict[type, Phase] = {cls: Phase.BUSY for cls in (Reset, Step, Render, Get, Set, Call, GetState, Close)}
+_REQUESTS: dict[type, Phase] = {
+    cls: Phase.BUSY for cls in (Reset, Step, Render, Get, Set, Call, GetState, Close)
+}
 _REPLIES: dict[type, Phase] = {cls: Phase.IDLE for cls in (Observation, Transition, Frames, Value)}
 
 #: ``{phase: {message: next phase}}``. An ``error`` with ``alive`` false leads to CLOSED from every phase.
