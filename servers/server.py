@@ -124,6 +124,8 @@ class Server:
             ws_per_message_deflate=settings.compression == "deflate",
             lifespan="off",
             log_config=None,
+            # At DEBUG it logs all headers, the token among them, into the log of whose program this may be.
+            log_level="warning",
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=1,

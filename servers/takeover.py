@@ -26,9 +26,11 @@ from .security import check_origin, check_token
 
 __all__ = ["TakeoverProtocol"]
 
-_LOG = logging.getLogger("openenv_gym.server")
 _LONGEST_HEAD = 64 * 1024
 _OURS = SUBPROTOCOL.encode()
+# The library logs all headers at DEBUG, the token among them.
+_QUIET = logging.getLogger("openenv_gym.server.handshake")
+_QUIET.setLevel(logging.WARNING)
 
 
 class TakeoverProtocol(asyncio.Protocol):
@@ -110,7 +112,11 @@ class TakeoverProtocol(asyncio.Protocol):
         extensions = []
         if arrivals.settings.compression == "deflate":
             extensions.append(ServerPerMessageDeflateFactory(True, True))
-        protocol = ServerProtocol(subprotocols=[SUBPROTOCOL], extensions=extensions)  # type: ignore[list-item]
+        protocol = ServerProtocol(
+            subprotocols=[SUBPROTOCOL],  # type: ignore[list-item]
+            extensions=extensions,
+            logger=_QUIET,
+        )
         protocol.receive_data(head)
         events = protocol.events_received()
         if not events or not _offers_ours(events[0]):  # uvicorn will say what is wrong, if anything is

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from typing import Any
@@ -40,6 +41,19 @@ def test_nobody_else_gets_in(provider: InProcessProvider) -> None:
     base_url, _ = provider.ensure(None)
     with pytest.raises(AuthenticationError):
         Opener(ClientSettings(base_url=base_url), None).open(patient=False)
+
+
+@pytest.mark.parametrize("handover", [True, False])
+def test_the_token_stays_out_of_the_logs_of_this_process(
+    handover: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    provider = InProcessProvider("echo", handover=handover)
+    base_url, _ = provider.ensure(None)
+    assert provider.token is not None
+    Opener(ClientSettings(base_url=base_url, token=provider.token), None).open(patient=False).close()
+    provider.stop()
+    assert provider.token not in caplog.text
 
 
 def test_a_forked_child_cannot_use_it(provider: InProcessProvider, monkeypatch: pytest.MonkeyPatch) -> None:
