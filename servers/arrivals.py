@@ -47,6 +47,10 @@ class Arrivals:
         self._pool = pool
         self._tasks: set[asyncio.Task[None]] = set()
 
+    def advertisement(self) -> dict[str, str]:
+        """Return headers for the response to a handshake."""
+        return self._pool.advertisement()
+
     def welcome(self, arrival: Arrival, answer: bytes) -> None:
         """Take a connection; ``answer`` is the response to its handshake and still to be sent."""
         task = asyncio.get_running_loop().create_task(self._receive(arrival, answer))

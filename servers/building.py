@@ -25,8 +25,8 @@ from .episodes import MODES
 from .grouping import build_group, lane_kwargs
 from .lane import Lane, TimedLane, facts_of
 from .native import Native, build_native, native_facts
-from .seat import Desk, Plan, Stage
 from .settings import ServerSettings
+from .stages import Desk, Plan, Stage
 from .targets import Target
 
 __all__ = ["check_hello", "limits_of", "plan_of"]

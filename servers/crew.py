@@ -151,7 +151,7 @@ class Crew:
             wanted = wanted and (not able or all(w.sessions for w in able))
         if wanted:
             return self._hire()
-        return min(able, key=lambda w: len(w.sessions))
+        return min(able, key=lambda w: w.lanes)
 
     def relieve(self, worker: Worker) -> None:
         """Dismiss a worker that has done its part."""

@@ -18,8 +18,8 @@ from .failures import error_of_lane
 from .lane_threads import LaneThreads, OneThread, Runner
 from .lanes import CLOSING, Group
 from .probe import MOST_THREADS, is_slow, threads_declared
-from .seat import Desk
 from .settings import ServerSettings
+from .stages import Desk
 
 __all__ = ["build_group", "lane_kwargs"]
 

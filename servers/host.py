@@ -17,7 +17,8 @@ from . import control as c
 from .attendant import Attendant
 from .board import Board, Operation
 from .replies import error_reply
-from .seat import Plan, Seat
+from .seat import Seat
+from .stages import Plan
 
 __all__ = ["Host"]
 

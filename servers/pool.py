@@ -21,6 +21,8 @@ from openenv_gym.protocol.messages import Hello
 from . import control as c
 from .building import check_hello
 from .crew import Crew
+from .departures import unless_gone
+from .paces import Paces
 from .records import Record, Records
 from .settings import ServerSettings
 from .slots import Slots
@@ -64,6 +66,7 @@ class Pool:
         self.records = Records()
         self.slots = Slots(settings.max_sessions, self._make_room)
         self.draining = False
+        self._paces = Paces(settings.lane_threads is None)
         self._crew = Crew(settings, target, self._received, self._worker_ended)
         self._watch = Watch(self.records, settings, self.end, self.condemn)
         self._watching: asyncio.Task[None] | None = None
@@ -107,6 +110,20 @@ class Pool:
             "workers": self._crew.count,
         }
 
+    def advertisement(self) -> dict[str, str]:
+        """Return the headers of a handshake that tell a client how to spread lanes over sessions.
+
+        ``OpenEnv-Workers``: how many sessions reach every worker; ``OpenEnv-Sessions-Per-Worker``: the most
+        sessions that share one, 0: any number; ``OpenEnv-Slots-Free`` and ``OpenEnv-Slots-Max``: lanes.
+        """
+        free = self.slots.maximum - self.slots.active + self._detached()
+        return {
+            "OpenEnv-Workers": str(max(self.settings.worker_count, 1)),
+            "OpenEnv-Sessions-Per-Worker": str(self.settings.sessions_per_worker),
+            "OpenEnv-Slots-Free": str(0 if self.slots.waiting else free),
+            "OpenEnv-Slots-Max": str(self.slots.maximum),
+        }
+
     def idle_since(self) -> float | None:
         """Return since when (``time.monotonic()``) there is no session, or ``None``."""
         return self._idle_since
@@ -127,26 +144,32 @@ class Pool:
 
         Raises:
             OpenEnvError: It was refused; the socket is still the caller's.
+            ConnectionAbortedError: It left while it waited for a slot.
         """
         check_hello(hello, self.target, self.settings.max_lanes)
         self._check_open(hello.session)
         longest = self.settings.slot_wait
         patience = hello.slot_timeout if longest is None else min(hello.slot_timeout, longest)
-        await self.slots.take(hello.lanes, patience, room_expected=self._room_expected(hello.lanes))
+        taking = self.slots.take(hello.lanes, patience, room_expected=self._room_expected(hello.lanes))
+        await (taking if self.slots.vacant(hello.lanes) else unless_gone(arrival.sock, taking))
         try:
+            slow = await self._paces.of(hello)
             self._check_open(hello.session)
             worker = await self._crew.place()
             place = worker.take_place()
         except BaseException:
+            self._paces.ended(hello.session)
             self.slots.give(hello.lanes)
             raise
         record = Record(hello.session, hello.token, worker, place, hello)
         self.records.living[hello.session] = record
         worker.sessions.add(hello.session)
+        worker.lanes += hello.lanes
         worker.served += 1
         self._idle_since = None
         self._watch.wake()
-        opening = c.Open(hello.session, place, raw, arrival.unread, self.settings.is_local, arrival.deflate)
+        local, deflate = self.settings.is_local, arrival.deflate
+        opening = c.Open(hello.session, place, raw, arrival.unread, local, deflate, slow)
         worker.send(opening, [arrival.sock.detach()])
 
     def attach(self, record: Record, arrival: Arrival) -> None:
@@ -189,6 +212,8 @@ class Pool:
             case c.Attached(session=session):
                 if (record := self.records.living.get(session)) is not None:
                     record.detached = False
+            case c.Measured(session=session, slow=slow):
+                self._paces.measured(session, slow)
             case c.Ended(session=session, error=error):
                 worker.give_late_place(session)
                 self._finished(session, error)
@@ -214,7 +239,9 @@ class Pool:
         record = self.records.end(session, error)
         if record is None:
             return
+        self._paces.ended(session)
         record.worker.sessions.discard(session)
+        record.worker.lanes -= record.hello.lanes
         if late:
             record.worker.late[session] = record.place
         else:
@@ -232,8 +259,11 @@ class Pool:
             raise LocalProtocolError(f"the session {session} is open already; resume it")
 
     def _room_expected(self, count: int) -> bool:
-        detached = sum(r.hello.lanes for r in self.records.living.values() if r.detached)
-        return self.slots.maximum - self.slots.active + detached >= count
+        return self.slots.maximum - self.slots.active + self._detached() >= count
+
+    def _detached(self) -> int:
+        """Return how many slots sessions hold that would yield them to a newcomer."""
+        return sum(r.hello.lanes for r in self.records.living.values() if r.detached)
 
     def _make_room(self, needed: int) -> None:
         """End detached sessions, the longest lost first, until ``needed`` slots come free."""

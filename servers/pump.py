@@ -53,7 +53,8 @@ class Pump:
         except OpenEnvError as exc:
             await _refuse(websocket, exc)
             return
-        await websocket.accept(SUBPROTOCOL)
+        headers = self._arrivals.advertisement().items()
+        await websocket.accept(SUBPROTOCOL, [(name.encode(), value.encode()) for name, value in headers])
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         theirs.setblocking(False)

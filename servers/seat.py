@@ -15,9 +15,8 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from openenv_gym.errors import (
     MessageTooLargeError,
@@ -35,8 +34,9 @@ from openenv_gym.transport.channel import Channel
 
 from .board import Operation
 from .replies import error_reply
+from .stages import Desk, Plan, Stage
 
-__all__ = ["Desk", "Plan", "Seat", "Stage"]
+__all__ = ["Seat"]
 
 _LOG = logging.getLogger("openenv_gym.server")
 _GOING_AWAY = 1001
@@ -50,55 +50,6 @@ _OPERATIONS: dict[type, int] = {
     m.Reset: int(Operation.RESET),
     m.Close: int(Operation.CLOSE),
 }
-
-
-class Stage(Protocol):
-    """What carries out the requests of a session: one lane, or many."""
-
-    def answer(self, request: Any) -> m.Reply:
-        """Carry out ``request``."""
-        ...
-
-    def close(self) -> None:
-        """Close every environment."""
-        ...
-
-
-@dataclass(frozen=True)
-class Desk:
-    """What a stage is told by its seat, and may tell it.
-
-    Attributes:
-        local: Whether the client is on this machine (it may then pass any constructor argument).
-        slow: Whether lanes of this kind are slow, as far as it is known.
-        measured: Takes whether they are, for the parent.
-        tick: Shows that a call of an environment begins, so that its deadline counts from there; for the
-            session's thread only.
-    """
-
-    local: bool
-    slow: bool | None
-    measured: Callable[[bool], None]
-    tick: Callable[[], None]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How the seats of a host work.
-
-    Attributes:
-        build: Makes a stage and says what it is: ``build(hello, desk) -> stage, facts``.
-        describe: Builds an environment with the server's own arguments, says what it is, closes it.
-        grace: Seconds that a lost connection may take to come back.
-        limits: What ``welcome`` tells the client.
-        server: Name and version, for ``welcome``.
-    """
-
-    build: Callable[[m.Hello, Desk], tuple[Stage, dict[str, Any]]]
-    describe: Callable[[], dict[str, Any]]
-    grace: float
-    limits: m.Limits
-    server: str
 
 
 class Seat:

@@ -130,6 +130,7 @@ class TakeoverProtocol(asyncio.Protocol):
             self._refuse(exc)
             return
         response = protocol.accept(request)
+        response.headers.update(arrivals.advertisement())
         protocol.send_response(response)
         answer = b"".join(protocol.data_to_send())
         if response.status_code != 101:

@@ -27,6 +27,7 @@ class Worker:
     Attributes:
         number: Counts workers of this server.
         sessions: Ids of the sessions it runs.
+        lanes: How many lanes these have.
         served: How many sessions it was given so far.
         late: Cells of sessions that are over while their last call still runs.
         tainted: Whether a condemned call still runs in it; then it gets no new sessions.
@@ -38,6 +39,7 @@ class Worker:
         self.number = number
         self.board = board
         self.sessions: set[str] = set()
+        self.lanes = 0
         self.served = 0
         self.late: dict[str, int] = {}
         self.tainted = False

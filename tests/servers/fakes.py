@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from openenv_gym.errors import OpenEnvError
-from openenv_gym.servers.seat import Desk
+from openenv_gym.servers.stages import Desk
 
 FACTS: dict[str, Any] = {
     "target": "t",

@@ -20,7 +20,7 @@ from openenv_gym.servers import control as c
 from openenv_gym.servers import host as module
 from openenv_gym.servers.board import Board, Operation
 from openenv_gym.servers.host import Host
-from openenv_gym.servers.seat import Desk, Plan
+from openenv_gym.servers.stages import Desk, Plan
 from openenv_gym.transport.channel import Channel
 
 pytestmark = pytest.mark.usefixtures("no_leaks")

@@ -13,7 +13,8 @@ from openenv_gym.errors import DeadlineExceededError, ServerConnectionError, Ser
 from openenv_gym.protocol import messages as m
 from openenv_gym.protocol.codec import decode_reply, encode
 from openenv_gym.servers.board import Operation
-from openenv_gym.servers.seat import Plan, Seat
+from openenv_gym.servers.seat import Seat
+from openenv_gym.servers.stages import Plan
 from openenv_gym.transport.channel import Channel
 
 _PATIENCE = 10.0
