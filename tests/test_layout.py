@@ -17,6 +17,7 @@ TOPICS = {
     "tests/protocol/test_document.py",
     "tests/protocol/test_fuzz.py",
     "tests/test_docs_reference.py",
+    "tests/test_degraded.py",
     "tests/test_exports.py",
     "tests/test_layers.py",
     "tests/test_layout.py",

@@ -74,6 +74,10 @@ class Provider(ABC):
             StartupTimeoutError: It is not ready in time.
         """
 
+    def located(self, base_url: str) -> str:
+        """Return where the server takes connections, now that it is ready: as a rule what ``start`` said."""
+        return base_url
+
     @abstractmethod
     def alive(self) -> bool:
         """Return whether the server that was started still runs and can be used by this process."""
@@ -117,6 +121,7 @@ class Provider(ABC):
             try:
                 base_url = base_url or self.start()
                 self.wait_ready(time_left(deadline))
+                base_url = self.located(base_url)
             except BaseException:
                 self.stop()
                 raise

@@ -72,11 +72,12 @@ class ProcessProvider(Provider):
         self._ready = -1
         self._pid = 0
         self._announced = False
+        self._said: dict[str, Any] = {}
         self._exit_code: int | None = None
         self._output = Output()
 
     def start(self) -> str:
-        """Start the child; with TCP, wait until it says its port. See :meth:`Provider.start`."""
+        """Start the child; over TCP its port is not known yet. See :meth:`Provider.start`."""
         self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
         self._output.open(self._folder / _LOG_NAME)
         place = self._folder / "s"
@@ -84,14 +85,16 @@ class ProcessProvider(Provider):
         # On TCP anybody on this machine could connect.
         self.token = None if unix else secrets.token_urlsafe(24)
         self._spawn({"uds": str(place)} if unix else {"host": "127.0.0.1", "port": 0})
-        if unix:
-            return f"unix:{place}"
-        return str(json.loads(self._announcement(deadline_in(None)))["base_url"])
+        return f"unix:{place}" if unix else "ws://127.0.0.1:0"
 
     def wait_ready(self, timeout: float | None) -> None:
         """Wait for the child's announcement. See :meth:`Provider.wait_ready`."""
         if self._ready >= 0:
-            self._announcement(deadline_in(timeout), timeout)
+            self._said = json.loads(self._announcement(deadline_in(timeout), timeout))
+
+    def located(self, base_url: str) -> str:
+        """Return the address that the child announced."""
+        return str(self._said["base_url"])
 
     def alive(self) -> bool:
         """Return whether the child runs; a forked child of its owner may ask, too."""
