@@ -219,5 +219,5 @@ def _check(case: Case, rule: Rule, mode: str) -> list[Finding]:
         return [Finding(rule.name, mode, unchecked=str(exc))]
     except Exception as exc:
         case.renew()
-        return [Finding(rule.name, mode, f"raised {type(exc).__name__}: {exc}")]
+        return [Finding(rule.name, mode, f"raised {type(exc).__name__}: {str(exc).partition(chr(10))[0]}")]
     return [Finding(rule.name, mode, problem) for problem in problems] or [Finding(rule.name, mode)]
