@@ -11,7 +11,7 @@ import pytest
 from starlette.routing import Route
 
 import openenv_gym
-from openenv_gym import errors, testing
+from openenv_gym import errors, testing, wrappers
 from openenv_gym.client import settings as client
 from openenv_gym.providers import inprocess, process
 from openenv_gym.servers import problems
@@ -111,7 +111,7 @@ def test_what_providers_set_themselves_is_listed() -> None:
         assert f"{name}={int(value) if value else value}" in section
 
 
-@pytest.mark.parametrize("name", [*openenv_gym.__all__, *testing.__all__])
+@pytest.mark.parametrize("name", [*openenv_gym.__all__, *testing.__all__, *wrappers.__all__])
 def test_every_public_name_has_its_place(name: str) -> None:
     page = _page("reference/python.md")
     assert re.search(rf"`(openenv_gym\.)?{name}\b", page), f"reference/python.md does not say what {name} is"
