@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx
 import msgspec
 
 __all__ = ["ROOT", "ServerProcess", "descriptors", "eventually", "serving"]
@@ -131,16 +132,27 @@ class ServerProcess:
         return self.get("/capacity")
 
     def get(self, path: str, timeout: float = 10.0) -> Any:
-        """Return the JSON at ``path``."""
-        with self.http(timeout) as client:
-            return client.get(path).json()
+        """Return the JSON at ``path``; AssertionError if that is not what is there."""
+        connection = http.client.HTTPConnection("localhost")
+        connection.sock = self.dial(timeout)
+        try:
+            connection.request("GET", path, headers={"Connection": "close"})
+            response = connection.getresponse()
+            body = response.read()
+            assert response.status == 200, f"{path}: {response.status} {body!r}"
+            return msgspec.json.decode(body)
+        finally:
+            connection.close()
 
-    def http(self, timeout: float = 10.0) -> httpx.Client:
-        """Return a client for its HTTP side."""
-        if self.url.startswith("unix:"):
-            transport = httpx.HTTPTransport(uds=self.url.removeprefix("unix:"))
-            return httpx.Client(transport=transport, base_url="http://localhost", timeout=timeout)
-        return httpx.Client(base_url=self.url.replace("ws:", "http:"), timeout=timeout, trust_env=False)
+    def dial(self, timeout: float = 10.0) -> socket.socket:
+        """Return a connected socket."""
+        if not self.url.startswith("unix:"):
+            host, _, port = self.url.removeprefix("ws://").rpartition(":")
+            return socket.create_connection((host, int(port)), timeout)
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.settimeout(timeout)
+        sock.connect(self.url.removeprefix("unix:"))
+        return sock
 
     def signal(self, number: int) -> None:
         """Send a signal to the server process."""
