@@ -19,6 +19,7 @@ from . import control as c
 from .board import Board
 from .building import plan_of
 from .host import Host
+from .processes import adopts_orphans, end_children
 from .settings import ServerSettings
 from .targets import Target
 from .template import command
@@ -134,6 +135,7 @@ class Crew:
             except subprocess.TimeoutExpired:
                 self._template.kill()
                 self._template.wait()
+        _end_orphans()
 
     # -- placing
 
@@ -259,6 +261,7 @@ class Crew:
             if isinstance(worker, ProcessWorker):
                 worker.kill()
                 self._exited(number, -signal.SIGKILL)
+        _end_orphans()
 
     def _exited(self, number: int, code: int) -> None:
         worker = self._workers.pop(number, None)
@@ -266,6 +269,12 @@ class Crew:
             return
         worker.close()
         self._ended(worker, _crash(code, list(worker.log)))
+
+
+def _end_orphans() -> None:
+    """End what a template left that was killed; in a process of ours alone, which adopted it."""
+    if adopts_orphans():
+        end_children()
 
 
 def _crash(code: int, log: list[str]) -> WorkerCrashedError:

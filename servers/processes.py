@@ -8,11 +8,22 @@ import os
 import random
 import signal
 import sys
+from collections.abc import Collection
 
-__all__ = ["adopt_orphans", "children", "die_with_parent", "ignore_stop_signals", "outlive_parent", "reseed"]
+__all__ = [
+    "adopt_orphans",
+    "adopts_orphans",
+    "children",
+    "die_with_parent",
+    "end_children",
+    "ignore_stop_signals",
+    "outlive_parent",
+    "reseed",
+]
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_GET_CHILD_SUBREAPER = 37
 
 
 def _prctl(option: int, value: int) -> None:
@@ -34,7 +45,7 @@ def outlive_parent() -> None:
 
 
 def children() -> set[int]:
-    """Return the children of this process, which has one thread; none where the system does not say."""
+    """Return the children of this process's main thread, orphans included; none where nobody knows."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
             return set(map(int, file.read().split()))
@@ -42,9 +53,26 @@ def children() -> set[int]:
         return set()
 
 
-def adopt_orphans() -> None:
-    """Become the parent of descendants whose parent ended, so that none escapes."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+def adopt_orphans(adopt: bool = True) -> None:
+    """Become the parent of descendants whose parent ended, so that none escapes; or do so no longer."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, int(adopt))
+
+
+def adopts_orphans() -> bool:
+    """Return whether this process does that."""
+    answer = ctypes.c_int(0)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(answer), 0, 0, 0)
+    return bool(answer.value)
+
+
+def end_children(spared: Collection[int] = ()) -> None:
+    """Kill and reap all children but ``spared``, and the orphans that they leave to this process."""
+    while found := children().difference(spared):
+        for pid in found:
+            os.kill(pid, signal.SIGKILL)
+        for pid in found:
+            os.waitpid(pid, 0)
 
 
 def ignore_stop_signals() -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from openenv_gym.errors import ConfigError
 
+from .processes import adopt_orphans, adopts_orphans
 from .reaper import STOP_SIGNALS, run_under_init
 from .settings import ServerSettings
 
@@ -58,7 +59,13 @@ def _run(settings: ServerSettings, text: str) -> int:
         from .targets import resolve
 
         target = resolve(text)
-        _serve(settings, target, signals)
+        before = adopts_orphans()
+        if settings.worker_count:
+            adopt_orphans()
+        try:
+            _serve(settings, target, signals)
+        finally:
+            adopt_orphans(before)
     return 0
 
 

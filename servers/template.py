@@ -27,6 +27,7 @@ from .processes import (
     adopt_orphans,
     children,
     die_with_parent,
+    end_children,
     ignore_stop_signals,
     outlive_parent,
     reseed,
@@ -93,10 +94,7 @@ class Template:
             self._reap()
         for pid in self._workers:
             _kill(os.killpg, pid)
-        while strays := children() - self._spared:
-            for pid in strays:
-                _kill(os.kill, pid)
-            os.wait()
+        end_children(self._spared)
 
     def _fork(self, worker: int, fds: list[int]) -> None:
         control, board, log, _ = fds  # the last, the pipe's other end, is kept: without it a write could fail

@@ -152,9 +152,47 @@ def test_orphans_are_adopted() -> None:
         assert left == right
 
 
+def test_a_process_knows_whether_it_adopts() -> None:
+    def body(write: int) -> None:
+        seen = [processes.adopts_orphans()]
+        for adopt in (True, False):
+            processes.adopt_orphans(adopt)
+            seen.append(processes.adopts_orphans())
+        os.write(write, repr(seen).encode())
+
+    with _child(body) as (_, fd):
+        assert _read(fd) == b"[False, True, False]"
+
+
+def test_children_are_ended_with_what_they_leave() -> None:
+    def sleeper() -> int:
+        pid = os.fork()
+        if pid == 0:
+            signal.pause()
+        return pid
+
+    def body(write: int) -> None:
+        processes.adopt_orphans()
+        told, tell = os.pipe()
+        spared, middle = sleeper(), os.fork()
+        if middle == 0:
+            os.write(tell, b"%d" % sleeper())
+            signal.pause()
+        os.read(told, 100)  # the grandchild is there
+        processes.end_children({spared})
+        assert processes.children() == {spared}
+        processes.end_children()
+        assert processes.children() == set()
+        os.write(write, b"right")
+
+    with _child(body) as (_, fd):
+        assert _read(fd) == b"right"
+
+
 def test_nothing_happens_where_the_system_has_none_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(processes.ctypes, "CDLL", lambda name: 1 / 0)
     processes.adopt_orphans()
+    assert not processes.adopts_orphans()
     processes.outlive_parent()
     processes.die_with_parent(os.getppid())
