@@ -36,6 +36,16 @@ def test_stable_baselines_returns_are_equal_one_by_one(python: Path, tmp_path: P
     assert remote == local
 
 
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+def test_stable_baselines_returns_of_lanes_are_those_of_its_own_class(
+    mode: str, python: Path, tmp_path: Path
+) -> None:
+    command = [str(HERE / "sb3_lanes.py")]
+    own = returns(python, [*command, "dummy", LOCAL, "2048", "7"], tmp_path)
+    assert len(own) > 50
+    assert returns(python, [*command, mode, PREFIXED, "2048", "7"], tmp_path) == own
+
+
 def test_single_file_script_returns_are_equal_one_by_one(python: Path, tmp_path: Path) -> None:
     def episodes(env_id: str) -> list[str]:
         printed = run(python, [str(HERE / "single_file_ppo.py"), "--env-id", env_id], tmp_path)
