@@ -23,6 +23,8 @@ TOPICS = {
     "tests/test_layout.py",
     "tests/test_packaging.py",
     "tests/test_readme.py",
+    "tests/wrappers/test_gymnasium_wrappers.py",
+    "tests/wrappers/vector/test_gymnasium_wrappers.py",
 }
 """Tests of the repository as a whole, or of what several modules do together."""
 
