@@ -16,12 +16,11 @@ from gymnasium.envs.registration import EnvSpec
 from . import __version__
 from . import spaces as spaces  # its import makes our own spaces known to the wire
 from .client.attributes import RemoteAttributes
-from .client.opening import Opener
+from .client.opening import Opener, take_target
 from .client.secrets import redact
 from .client.settings import take_settings
 from .client.sync import Connection
 from .errors import (
-    ConfigError,
     EnvClosedError,
     EnvironmentMismatchError,
     InterruptedStepError,
@@ -105,16 +104,7 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
         time_limit: bool = True,
         **kwargs: Any,
     ) -> None:
-        if target is None and "env_id" in kwargs:
-            target = kwargs.pop("env_id")
-            if target is None:
-                raise ConfigError("pass env_id=, any Gymnasium id, such as env_id='CartPole-v1'")
-        if target is not None and (not isinstance(target, str) or not target):
-            raise ConfigError(f"what to run is a text, such as 'CartPole-v1', not {target!r}")
-        if not isinstance(time_limit, bool):
-            raise ConfigError(
-                "time_limit is True or False; an argument of the environment goes into env_kwargs"
-            )
+        target = take_target(target, time_limit, kwargs)
         settings = take_settings(kwargs)
         self._opener = Opener(
             settings,

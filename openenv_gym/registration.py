@@ -20,6 +20,7 @@ from .errors import ConfigError
 __all__ = ["mirror", "register", "register_all"]
 
 ENTRY_POINT = "openenv_gym.env:RemoteEnv"
+VECTOR_ENTRY_POINT = "openenv_gym.wrappers.vector:RemoteVectorEnv"
 GROUP = "openenv_gym.envs"
 _OURS = ("openenv", "remote")
 
@@ -94,6 +95,7 @@ def register(
             reward_threshold=reward_threshold,
             nondeterministic=nondeterministic,
             kwargs=arguments,
+            vector_entry_point=VECTOR_ENTRY_POINT,
         )
     except gym.error.Error as exc:
         raise ConfigError(f"{id!r} cannot be the id of an environment: {exc}") from exc
@@ -101,7 +103,7 @@ def register(
 
 def _add(name: str, kwargs: dict[str, Any]) -> None:
     if name not in gym.registry:
-        gym.registry[name] = EnvSpec(name, ENTRY_POINT, kwargs=kwargs)
+        gym.registry[name] = EnvSpec(name, ENTRY_POINT, kwargs=kwargs, vector_entry_point=VECTOR_ENTRY_POINT)
 
 
 def _mirror(spec: EnvSpec) -> str | None:
@@ -119,6 +121,7 @@ def _mirror(spec: EnvSpec) -> str | None:
             order_enforce=spec.order_enforce,
             disable_env_checker=spec.disable_env_checker,
             kwargs={"target": _importable(spec), "time_limit": False},
+            vector_entry_point=VECTOR_ENTRY_POINT,
         )
     return name
 

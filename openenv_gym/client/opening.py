@@ -22,9 +22,26 @@ from .settings import ClientSettings
 from .split import SplitConnection
 from .sync import Connection
 
-__all__ = ["Offer", "Opener"]
+__all__ = ["Offer", "Opener", "take_target"]
 
 _C = TypeVar("_C", bound=Connection)
+
+
+def take_target(target: Any, time_limit: Any, kwargs: dict[str, Any]) -> str | None:
+    """Return what the server has to host: ``target``, or ``env_id``, which is taken out of ``kwargs``.
+
+    Raises:
+        ConfigError: It is no text, or ``time_limit`` is no bool.
+    """
+    if target is None and "env_id" in kwargs:
+        target = kwargs.pop("env_id")
+        if target is None:
+            raise ConfigError("pass env_id=, any Gymnasium id, such as env_id='CartPole-v1'")
+    if target is not None and (not isinstance(target, str) or not target):
+        raise ConfigError(f"what to run is a text, such as 'CartPole-v1', not {target!r}")
+    if not isinstance(time_limit, bool):
+        raise ConfigError("time_limit is True or False; an argument of the environment goes into env_kwargs")
+    return target
 
 
 class Offer(NamedTuple):
@@ -95,6 +112,7 @@ class Opener:
         self.hello = Hello(
             session="",
             token=b"",
+            capabilities=["timing"] if settings.timing else [],
             env_kwargs=pack(dict(settings.env_kwargs), "env_kwargs") if settings.env_kwargs else None,
             render_mode=render_mode,
             expect=target if self.provider is None else None,

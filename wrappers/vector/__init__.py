@@ -1,0 +1,8 @@
+"""Many lanes of a remote environment as one ``gymnasium.vector.VectorEnv``."""
+
+from .halves import Halves
+from .ready import Batch
+from .record import RecordTrajectory
+from .remote_vector_env import RemoteVectorEnv
+
+__all__ = ["Batch", "Halves", "RecordTrajectory", "RemoteVectorEnv"]

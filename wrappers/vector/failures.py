@@ -1,0 +1,67 @@
+"""What went wrong in a call, put into words and into one error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from openenv_gym.errors import OpenEnvError, VectorEnvError
+
+__all__ = ["describe_lanes", "facts_of", "vector_error"]
+
+_MOST_SHOWN = 3
+
+
+def facts_of(cause: OpenEnvError) -> dict[str, Any]:
+    """Return what ``info["openenv"]`` says of a transition that stands for a lost one."""
+    return {"error": str(cause.code), "message": cause.message, "server": cause.server}
+
+
+def vector_error(errors: Mapping[int, OpenEnvError], n: int, partial: Any = None) -> VectorEnvError:
+    """Return one error for the lanes that failed, to be raised from the first lane's.
+
+    Args:
+        errors: What happened, by lane; not empty.
+        n: Number of lanes.
+        partial: What the call would have returned.
+    """
+    groups: dict[int, tuple[OpenEnvError, list[int]]] = {}
+    for lane in sorted(errors):
+        groups.setdefault(id(errors[lane]), (errors[lane], []))[1].append(lane)
+    texts = [_text(exc, lanes) for exc, lanes in groups.values()]
+    more = len(texts) - _MOST_SHOWN
+    if more > 0:
+        texts[_MOST_SHOWN:] = [f"and {more} more failures, see .errors"]
+    head = f"{describe_lanes(list(errors))} of {n} failed; the others did not."
+    if len(errors) == n:
+        head = f"all lanes failed, {n} of {n}."
+    tail = 'The environment stays open: reset(options={"reset_mask": error.mask}) starts new episodes there.'
+    first = errors[min(errors)]
+    error = VectorEnvError("\n".join([head, *texts, tail]), server=first.server, **first.details)
+    error.errors = dict(errors)
+    error.mask = np.zeros(n, np.bool_)
+    error.mask[list(errors)] = True
+    error.partial = partial
+    return error
+
+
+def describe_lanes(lanes: Sequence[int]) -> str:
+    """Return lanes in words: ``"lane 3"``, ``"lanes 0, 2, 8 to 15"``."""
+    ordered = sorted(lanes)
+    spans: list[list[int]] = []
+    for lane in ordered:
+        if spans and lane == spans[-1][1] + 1:
+            spans[-1][1] = lane
+        else:
+            spans.append([lane, lane])
+    words = [str(a) if a == b else f"{a} to {b}" if b > a + 1 else f"{a}, {b}" for a, b in spans]
+    if len(words) > 20:
+        words[20:] = ["..."]
+    return f"lane {words[0]}" if len(ordered) == 1 else f"lanes {', '.join(words)}"
+
+
+def _text(exc: OpenEnvError, lanes: list[int]) -> str:
+    where = f" on {exc.server}" if exc.server else ""
+    return f"{describe_lanes(lanes)}{where}: {type(exc).__name__}: {exc.message}"

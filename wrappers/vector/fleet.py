@@ -1,0 +1,304 @@
+"""The sessions that hold the lanes of a vector environment: where they are, how they open, how they end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from openenv_gym import __version__
+from openenv_gym.client.deadline import time_left
+from openenv_gym.client.opening import Offer, Opener
+from openenv_gym.client.split import SplitConnection
+from openenv_gym.errors import (
+    CapacityError,
+    EnvironmentMismatchError,
+    OpenEnvError,
+    ServerConnectionError,
+    SessionLostError,
+)
+from openenv_gym.protocol.messages import Welcome
+from openenv_gym.protocol.specs import from_spec
+from openenv_gym.protocol.values import pack
+
+from .arguments import Arguments
+
+__all__ = ["Fleet", "Part", "openers_of"]
+
+_FIRST_PAUSE = 0.02
+_LONGEST_PAUSE = 2.0
+#: After so many steps without a loss a session's earlier losses are forgotten.
+_STEADY = 100
+
+
+class Part:
+    """The lanes of one session.
+
+    Args:
+        opener: Opens the session.
+        first: The first of its lanes.
+        count: How many there are.
+
+    Attributes:
+        connection: The session, or ``None`` when it is lost.
+        losses: How often in a row it was lost.
+        cause: How it was lost the last time.
+    """
+
+    __slots__ = ("_steady", "cause", "connection", "count", "first", "losses", "opener", "stop")
+
+    def __init__(self, opener: Opener, first: int, count: int) -> None:
+        self.opener = opener
+        self.first = first
+        self.count = count
+        self.stop = first + count
+        self.connection: SplitConnection | None = None
+        self.losses = 0
+        self.cause: BaseException | None = None
+        self._steady = 0
+
+    @property
+    def lanes(self) -> range:
+        """Return the lanes."""
+        return range(self.first, self.stop)
+
+    @property
+    def server(self) -> str:
+        """Return the server's address, without secrets."""
+        return "" if self.opener.endpoint is None else str(self.opener.endpoint)
+
+    def post(self, kind: Callable[..., Any], *args: Any) -> None:
+        """Send a request; see :meth:`SplitConnection.post`."""
+        if self.connection is None:
+            raise SessionLostError(
+                "the session is lost; reset its lanes to start a new one", server=self.server
+            )
+        self._noting_loss(self.connection.post, kind, *args)
+
+    def collect(self, patience: float | None = None) -> Any:
+        """Return the reply to what was posted; see :meth:`SplitConnection.collect`."""
+        assert self.connection is not None
+        return self._noting_loss(self.connection.collect, patience)
+
+    def check(self) -> None:
+        """Let go of a session that turns out to be lost; nothing is executed for it."""
+        if self.connection is None:
+            return
+        try:
+            self.connection.check()
+        except (SessionLostError, ServerConnectionError) as exc:
+            self.lose(exc)
+
+    def lose(self, cause: BaseException) -> None:
+        """Let go of the session."""
+        connection, self.connection = self.connection, None
+        self.losses += 1
+        self.cause = cause
+        self._steady = 0
+        if connection is not None:
+            connection.drop()
+
+    def stepped(self) -> None:
+        """Note a step that went well; after enough of them the losses before are forgotten."""
+        self._steady += 1
+        if self._steady >= _STEADY:
+            self.losses = 0
+
+    def _noting_loss(self, call: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return call(*args)
+        except BaseException as exc:
+            if self.connection is not None and self.connection.over:
+                self.lose(exc)
+            self.opener.forward()
+            raise
+
+
+class Fleet:
+    """All parts of a vector environment.
+
+    Args:
+        openers: One for each server.
+        arguments: What the vector environment was told.
+
+    Attributes:
+        parts: The parts, in the order of their lanes.
+        welcome: What the first session said.
+
+    Raises:
+        OpenEnvError: A session could not be opened; none is left open.
+    """
+
+    welcome: Welcome
+
+    def __init__(self, openers: Sequence[Opener], arguments: Arguments) -> None:
+        self._arguments = arguments
+        self._spaces: Any = None
+        self.parts: list[Part] = []
+        try:
+            self.parts = self._planned(openers)
+            for part in self.parts:
+                part.connection = part.opener.begin(patient=False)
+            for part in self.parts:
+                self._complete(part)
+        except BaseException:
+            self.close()
+            for opener in openers:
+                opener.forget()
+            raise
+
+    def begin(self, parts: Iterable[Part]) -> dict[int, OpenEnvError]:
+        """Ask for new sessions for parts that lost theirs; return by first lane what went wrong.
+
+        A part that was lost several times in a row waits first.
+        """
+        failures: dict[int, OpenEnvError] = {}
+        lost = [part for part in parts if part.connection is None]
+        pauses = [_FIRST_PAUSE * 2 ** min(part.losses, 10) for part in lost if part.losses > 1]
+        time.sleep(min(max(pauses, default=0.0), _LONGEST_PAUSE))
+        for part in lost:
+            try:
+                part.connection = part.opener.begin(patient=True)
+            except OpenEnvError as exc:
+                part.lose(exc)
+                failures[part.first] = exc
+        return failures
+
+    def complete(self, parts: Iterable[Part]) -> dict[int, OpenEnvError]:
+        """Wait until the sessions of ``parts`` are open; return by first lane what went wrong."""
+        failures: dict[int, OpenEnvError] = {}
+        for part in parts:
+            try:
+                self._complete(part)
+            except OpenEnvError as exc:
+                part.lose(exc)
+                failures[part.first] = exc
+        return failures
+
+    def close(self, deadline: float | None = None) -> None:
+        """End all sessions, side by side. Never raises.
+
+        Args:
+            deadline: When to stop waiting for them (``time.monotonic()``).
+        """
+        connections = [part.connection for part in self.parts if part.connection is not None]
+        for part in self.parts:
+            part.connection = None
+        for connection in connections:
+            left = time_left(deadline)
+            if left is None:
+                connection.begin_close()
+            else:
+                connection.begin_close(left)
+        for connection in connections:
+            connection.close()
+
+    def discard(self) -> bool:
+        """Let go of all sessions without waiting; return whether there were any. Never raises."""
+        connections = [part.connection for part in self.parts if part.connection is not None]
+        living = [connection for connection in connections if not connection.over]
+        for connection in living:
+            connection.discard()
+        return bool(living)
+
+    # -- inside
+
+    def _complete(self, part: Part) -> None:
+        assert part.connection is not None
+        part.opener.complete(part.connection)
+        welcome = part.connection.welcome
+        found = welcome.observation_space, welcome.action_space
+        if self._spaces is None:
+            self._spaces, self.welcome = found, welcome
+        elif found != self._spaces and list(map(from_spec, found)) != list(map(from_spec, self._spaces)):
+            raise EnvironmentMismatchError(
+                f"{part.server} hosts an environment with other spaces than the first session has; all lanes"
+                " must be alike",
+                server=part.server,
+            )
+
+    def _planned(self, openers: Sequence[Opener]) -> list[Part]:
+        """Start the servers, ask what they offer, and spread the lanes over them and their workers."""
+        arguments = self._arguments
+        for opener in openers:
+            opener.launch()
+        shares = _shares(arguments.num_envs, len(openers))
+        offers = [opener.survey() for opener in openers]
+        for opener, offer, share in zip(openers, offers, shares, strict=True):
+            _check_room(opener, offer, share)
+        parts, first = [], 0
+        for opener, offer, share in zip(openers, offers, shares, strict=True):
+            for count in _shares(share, self._sessions(offer, share)):
+                parts.append(Part(opener.variant(**self._hello(opener, first, count)), first, count))
+                first += count
+        return parts
+
+    def _sessions(self, offer: Offer | None, lanes: int) -> int:
+        """Return in how many sessions the lanes of one server are kept."""
+        if self._arguments.native:
+            return 1
+        if self._arguments.lanes_per_worker is not None:
+            return -(-lanes // self._arguments.lanes_per_worker)
+        return min(1 if offer is None else offer.workers, lanes)
+
+    def _hello(self, opener: Opener, first: int, count: int) -> dict[str, Any]:
+        arguments = self._arguments
+        limits = msgspec.structs.replace(
+            opener.hello.limits,
+            episode=arguments.max_episode_steps or 0,
+            threads=min(arguments.lane_threads, count),
+        )
+        fields: dict[str, Any] = {
+            "capabilities": ["lanes"],
+            "lanes": count,
+            "autoreset": "any" if arguments.autoreset is None else arguments.autoreset.name.lower(),
+            "native": arguments.native,
+            "limits": limits,
+        }
+        if arguments.lane_kwargs is not None:
+            chosen = enumerate(arguments.lane_kwargs[first : first + count], first)
+            fields["env_kwargs"] = [pack(each, f"env_kwargs[{lane}]") for lane, each in chosen]
+        return fields
+
+
+def _shares(total: int, parts: int) -> list[int]:
+    """Return ``total`` in ``parts`` shares that differ by one at most, the larger ones first."""
+    return [len(share) for share in np.array_split(np.empty(total, np.bool_), parts)]
+
+
+def _check_room(opener: Opener, offer: Offer | None, lanes: int) -> None:
+    """Refuse before anything is built what the server has no room for."""
+    if offer is None:
+        return
+    room = offer.maximum if opener.hello.slot_timeout else offer.free
+    if lanes > room:
+        server = str(opener.endpoint)
+        raise CapacityError(
+            f"{server} has room for {room} more lanes (of {offer.maximum}), and {lanes} were asked for;"
+            " nothing was built. Raise --max-sessions there, name more servers, or wait by slot_timeout",
+            server=server,
+            active=offer.maximum - offer.free,
+            max=offer.maximum,
+            wanted=lanes,
+            option="max_sessions",
+        )
+
+
+def openers_of(
+    arguments: Arguments, target: str | None, time_limit: bool, render_mode: str | None
+) -> list[Opener]:
+    """Return what opens sessions on each server."""
+    return [
+        Opener(
+            settings,
+            target,
+            time_limit=time_limit,
+            render_mode=render_mode,
+            client=f"openenv_gym/{__version__}",
+            number=number if arguments.numbered else 0,
+        )
+        for number, settings in enumerate(arguments.servers)
+    ]

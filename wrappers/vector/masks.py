@@ -1,0 +1,55 @@
+"""Seeds and masks as users pass them to ``reset``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["seeds_of", "take_mask"]
+
+_KEY = "reset_mask"
+
+
+def seeds_of(seed: Any, n: int) -> Sequence[Any] | None:
+    """Return a seed for each of ``n`` lanes: a range from an int on, or what a sequence says.
+
+    Raises:
+        ValueError: The sequence has another length.
+    """
+    if seed is None:
+        return None
+    if isinstance(seed, int | np.integer):
+        return range(int(seed), int(seed) + n)
+    seeds = [int(each) if isinstance(each, np.integer) else each for each in seed]
+    if len(seeds) != n:
+        raise ValueError(
+            f"a list of seeds needs one for each lane: num_envs={n}, and {len(seeds)} were given; write None"
+            " for a lane without one"
+        )
+    return seeds
+
+
+def take_mask(
+    options: Mapping[str, Any] | None, n: int
+) -> tuple[dict[str, Any] | None, np.ndarray[Any, np.dtype[np.bool_]] | None]:
+    """Return options without the mask, as a dict of their own, and the mask; ``None``: all lanes.
+
+    Raises:
+        TypeError: The mask is no array of bools.
+        ValueError: It has another shape, or no lane in it.
+    """
+    if options is None or _KEY not in options:
+        return (None if options is None else dict(options)), None
+    rest = {name: value for name, value in options.items() if name != _KEY}
+    mask = options[_KEY]
+    if not isinstance(mask, np.ndarray):
+        raise TypeError(f"options['reset_mask'] must be a numpy array, not {type(mask).__name__}")
+    if mask.shape != (n,):
+        raise ValueError(f"options['reset_mask'] must have the shape ({n},), not {mask.shape}")
+    if mask.dtype != np.bool_:
+        raise TypeError(f"options['reset_mask'] must have dtype=np.bool_, not {mask.dtype}")
+    if not mask.any():
+        raise ValueError("options['reset_mask'] must be true for at least one lane")
+    return rest, mask
