@@ -1,7 +1,6 @@
 """The results of many lanes as one reply.
 
-A lane whose result does not travel fails alone: the reply is put together once more without it, and ``done``
-and ``failed``, which the methods are given, change accordingly.
+A lane whose result does not travel fails alone: the reply is put together once more without it.
 """
 
 from __future__ import annotations
@@ -18,11 +17,10 @@ from openenv_gym.protocol.values import pack
 
 from .episodes import Episodes
 from .failures import failure_of
+from .results import Results
 
 __all__ = ["Batches", "lane_bytes", "read_lanes"]
 
-_Done = list[tuple[int, Any]]
-_Failed = list[tuple[int, BaseException]]
 _RESET_TOO = 16
 
 
@@ -39,66 +37,61 @@ class Batches:
         self._lanes = lanes
         self._observations = observations
         self._same_step = same_step
-        self._all = tuple(range(len(lanes)))
+        self._everyone = list(range(len(lanes)))
         self._doubles = struct.Struct(f"<{len(lanes)}d")
         self._warnings: list[str] = []
         self._warned: set[str] = set()
 
-    def observation(self, request: int, done: _Done, failed: _Failed) -> m.Observation:
-        """Return the answer to ``reset``, of lanes that are done and lanes that failed."""
-        lanes, column, infos = self._sifted(done, failed, self._reset_part)
-        reply = m.Observation(request, column, infos, lanes, self._take_warnings())
-        reply.failed = [failure_of(*item) for item in failed]
-        return reply
+    def observation(self, request: int, results: Results) -> tuple[m.Observation, Results]:
+        """Return the answer to ``reset``, and the results as they are in it."""
+        results, (column, infos) = self._sifted(results, self._reset_part)
+        lanes, warnings = self._named(results.lanes), self._take_warnings()
+        failed = [failure_of(*item) for item in results.failed]
+        return m.Observation(request, column, infos, lanes, warnings, failed), results
 
-    def transition(self, request: int, done: _Done, failed: _Failed) -> m.Transition:
-        """Return the answer to ``step``, of lanes that are done and lanes that failed."""
-        lanes, column, rewards, flags, infos, finals = self._sifted(done, failed, self._step_part)
-        warnings = self._take_warnings()
+    def transition(self, request: int, results: Results) -> tuple[m.Transition, Results]:
+        """Return the answer to ``step``, and the results as they are in it."""
+        results, (column, rewards, flags, infos, finals) = self._sifted(results, self._step_part)
+        lanes, warnings = self._named(results.lanes), self._take_warnings()
+        failed = [failure_of(*item) for item in results.failed]
         reply = m.Transition(
-            request, column, rewards, flags, infos, lanes, finals[0], finals[1], None, warnings
+            request, column, rewards, flags, infos, lanes, finals[0], finals[1], None, warnings, failed
         )
-        if failed:
-            reply.failed = [failure_of(*item) for item in failed]
-        return reply
+        return reply, results
 
     # -- parts
 
-    def _sifted(self, done: _Done, failed: _Failed, part: Callable[[_Done], Any]) -> Any:
-        """Return what ``part`` makes of the results that travel; the other lanes are moved to ``failed``."""
+    def _sifted(self, results: Results, part: Callable[[list[int], list[Any]], Any]) -> tuple[Results, Any]:
+        """Return the results that travel, the other lanes failed, and what ``part`` makes of them."""
         try:
-            return part(done)
+            return results, part(results.lanes, results.values)
         except Exception:
-            good: _Done = []
-            for item in done:
-                try:
-                    part([item])
-                except Exception as exc:
-                    failed.append((item[0], exc))
-                else:
-                    good.append(item)
-            done[:] = good
-            return part(done)
+            good = Results(failed=results.failed)
+        for lane, value in zip(results.lanes, results.values, strict=True):
+            try:
+                part([lane], [value])
+            except Exception as exc:
+                good.failed.append((lane, exc))
+            else:
+                good.add(lane, value)
+        return good, part(good.lanes, good.values)
 
-    def _reset_part(self, done: _Done) -> Any:
-        if not done:
-            return b"", None, None
-        lanes, results = zip(*done, strict=True)
-        observations, infos = zip(*results, strict=True)
-        return self._named(lanes), self._column(observations), _packed(infos)
+    def _reset_part(self, lanes: list[int], values: list[Any]) -> Any:
+        if not lanes:
+            return None, None
+        observations, infos = zip(*values, strict=True)
+        return self._column(observations), _packed(infos)
 
-    def _step_part(self, done: _Done) -> Any:
-        if not done:
-            return b"", None, b"", b"", None, (None, None)
-        lanes, results = zip(*done, strict=True)
-        observations, rewards, terminated, truncated, infos = zip(*results, strict=True)
+    def _step_part(self, lanes: list[int], values: list[Any]) -> Any:
+        if not lanes:
+            return None, b"", b"", None, (None, None)
+        observations, rewards, terminated, truncated, infos = zip(*values, strict=True)
         flags, finals = bytes(len(lanes)), (None, None)
         if any(terminated) or any(truncated):
             flags, finals = self._ends(lanes, terminated, truncated)
-        column = self._column(observations)
-        return self._named(lanes), column, self._rewards(rewards), flags, _packed(infos), finals
+        return self._column(observations), self._rewards(rewards), flags, _packed(infos), finals
 
-    def _ends(self, lanes: Any, terminated: Any, truncated: Any) -> tuple[bytes, Any]:
+    def _ends(self, lanes: list[int], terminated: Any, truncated: Any) -> tuple[bytes, Any]:
         """Return flags, and last observations and infos of the episodes that ended."""
         flags = bytes([(1 if t else 0) | (2 if u else 0) for t, u in zip(terminated, truncated, strict=True)])
         if not self._same_step:
@@ -108,14 +101,14 @@ class Batches:
         flags = bytes([flag | _RESET_TOO if flag else 0 for flag in flags])
         return flags, (self._column(observations, "final_obs"), list(infos) if any(infos) else None)
 
-    def _named(self, lanes: tuple[int, ...]) -> bytes | None:
-        return None if lanes == self._all else lane_bytes(lanes)
+    def _named(self, lanes: list[int]) -> bytes | None:
+        return None if lanes == self._everyone else lane_bytes(lanes)
 
     def _column(self, observations: Sequence[Any], path: str = "obs") -> Any:
         return self._observations.encode(observations, path, self._warn)
 
     def _rewards(self, rewards: Sequence[Any]) -> bytes:
-        if len(rewards) == len(self._all):
+        if len(rewards) == len(self._everyone):
             try:
                 return self._doubles.pack(*rewards)
             except (struct.error, TypeError, OverflowError):

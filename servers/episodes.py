@@ -35,12 +35,12 @@ class Episodes(Access):
         observation, info = self.env.reset(seed=start[0], options=start[1])
         return observation, info
 
-    def turn(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+    def turn(self, action: Any) -> Any:
         """Return observation, reward, terminated, truncated, info."""
-        observation, reward, terminated, truncated, info = self._step(action)
-        if terminated or truncated:  # raises where these are no truth values
-            return observation, reward, terminated, truncated, info
-        return observation, reward, False, False, info
+        outcome = self._step(action)
+        _, _, terminated, truncated, _ = outcome
+        bool(terminated or truncated)  # raises where they are no truth values
+        return outcome
 
     def detach(self) -> Any:
         """Return the environment and let go of it."""
@@ -59,31 +59,32 @@ class NextStep(Episodes):
         self._ended = False
         return super().reset(start)
 
-    def turn(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+    def turn(self, action: Any) -> Any:
         """Return observation, reward, terminated, truncated, info."""
         if self._ended:
             self._ended = False
             observation, info = self.env.reset()
             return observation, 0.0, False, False, info
-        observation, reward, terminated, truncated, info = self._step(action)
+        outcome = self._step(action)
+        _, _, terminated, truncated, _ = outcome
         if terminated or truncated:
             self._ended = True
-            return observation, reward, terminated, truncated, info
-        return observation, reward, False, False, info
+        return outcome
 
 
 class SameStep(Episodes):
     """A lane whose turn that ends an episode begins the next one too."""
 
-    def turn(self, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+    def turn(self, action: Any) -> Any:
         """Return observation and info of the new episode if the old one ended, the rest of the old one."""
-        observation, reward, terminated, truncated, info = self._step(action)
+        outcome = self._step(action)
+        observation, reward, terminated, truncated, info = outcome
         if terminated or truncated:
             # Packed and copied now, because the environment may use the same objects again.
             self.final = copy.deepcopy(observation), pack(info, "info", opaque=True) if info else {}
             observation, info = self.env.reset()
             return observation, reward, terminated, truncated, info
-        return observation, reward, False, False, info
+        return outcome
 
 
 MODES: dict[str, type[Episodes]] = {"disabled": Episodes, "next_step": NextStep, "same_step": SameStep}

@@ -112,7 +112,7 @@ def _build(make: _Make, runner: Runner, hello: m.Hello, attributes: bool) -> lis
     try:
         runner.start(range(hello.lanes), [build] * hello.lanes, range(hello.lanes))
         while runner.running:
-            _, failed = runner.collect(1)
+            failed = runner.collect(1).failed
             if failed:
                 raise error_of_lane(failed, construction=True) from failed[0][1]
         lanes = [built[lane] for lane in range(hello.lanes)]

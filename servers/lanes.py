@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Iterable, Sequence
-from operator import itemgetter
 from time import monotonic, perf_counter_ns
 from typing import Any
 
@@ -20,13 +19,13 @@ from .access import Access, release
 from .batches import Batches, read_lanes
 from .episodes import Episodes, SameStep
 from .failures import error_of_lane
-from .lane_threads import Results, Runner
+from .lane_threads import Runner
+from .results import Results
 
 __all__ = ["CLOSING", "Group"]
 
 CLOSING = 10.0
 """Seconds that lanes have to finish what they do and close."""
-_first = itemgetter(0)
 
 
 class Group:
@@ -52,7 +51,7 @@ class Group:
         self._ends_unready = type(lanes[0]) is Episodes
         self._unready = set(self._everyone)
         self._out: set[int] = set()
-        self._stash: dict[int, tuple[Any, BaseException | None]] = {}
+        self._stash = Results()
         self._watch = _Stopwatch(self._turns) if timed else None
 
     @property
@@ -70,17 +69,17 @@ class Group:
     def reset(self, request: m.Reset) -> m.Observation:
         """Begin episodes; what the lanes were doing is waited for and forgotten."""
         lanes = self._masked(request.mask)
-        seeds = request.seeds or [None] * len(self._lanes)
+        seeds = [None] * len(self._lanes) if request.seeds is None else request.seeds
         if len(seeds) != len(self._lanes):
             raise RemoteProtocolError(f"'reset' has {len(seeds)} seeds for {len(self._lanes)} lanes")
         self._await(lanes)
-        self._forget(lanes)
+        self._stash.take(lanes)
+        self._out.difference_update(lanes)
         self._unready.update(lanes)
         starts = [(seeds[lane], copy.deepcopy(request.options)) for lane in lanes]
-        done, failed = self._run(lanes, [self._lanes[lane].reset for lane in lanes], starts)
-        done.sort(key=_first)
-        reply = self._batches.observation(request.id, done, failed)
-        self._unready.difference_update(lane for lane, _ in done)
+        results = self._run(lanes, [self._lanes[lane].reset for lane in lanes], starts)
+        reply, results = self._batches.observation(request.id, results.in_order())
+        self._unready.difference_update(results.lanes)
         return reply
 
     def step(self, request: m.Step) -> m.Transition:
@@ -91,17 +90,14 @@ class Group:
         actions = self._actions.decode(request.actions, len(lanes)) if lanes else []
         if self._watch:
             self._watch.ask(lanes)
-        self._out.update(lanes)
-        turns = self._turns if lanes is self._everyone else [self._turns[lane] for lane in lanes]
-        self._runner.start(lanes, turns, actions)
         started = perf_counter_ns() if self._watch else 0
-        done, failed = self._collect(request.wait, request.patience)
+        results = self._stepped(request, lanes, actions)
         finished = perf_counter_ns() if self._watch else 0
-        reply = self._batches.transition(request.id, done, failed)
-        self._note_ends(reply, done, failed)
+        reply, results = self._batches.transition(request.id, results)
+        self._note_ends(reply, results)
         if self._watch:
             spent = started - entered + perf_counter_ns() - finished
-            reply.timing = [spent, *self._watch.read(lane for lane, _ in done)]
+            reply.timing = [spent, *self._watch.read(results.lanes)]
         return reply
 
     def render(self, request: m.Render) -> m.Frames:
@@ -127,70 +123,48 @@ class Group:
 
     def close(self) -> None:
         """Close every lane, those of different threads side by side; wait for some seconds at most."""
-        self._stash.clear()
+        self._stash = Results()
         self._runner.finish(lambda team: release(self._lanes[lane] for lane in team), CLOSING)
 
     # -- starting and collecting
 
-    def _collect(self, wait: int | None, patience: float | None) -> Results:
-        """Return the results of lanes that are out, and were not collected before."""
-        wanted = len(self._out) if wait is None else min(max(wait, 0), len(self._out))
-        until = None if patience is None else monotonic() + patience
-        done: list[tuple[int, Any]] = []
-        failed: list[tuple[int, BaseException]] = []
-        if self._stash:
-            done += [(lane, value) for lane, (value, exc) in self._stash.items() if exc is None]
-            failed += [(lane, exc) for lane, (_, exc) in self._stash.items() if exc is not None]
-            wanted = max(wanted - len(self._stash), 0)
-            self._stash.clear()
-        more, worse = self._runner.collect(wanted, until)
-        done += more
-        failed += worse
-        if wait is None and patience is None:
-            done.sort(key=_first)
-        self._out.difference_update(map(_first, done), map(_first, failed))
-        return done, failed
+    def _stepped(self, request: m.Step, lanes: Sequence[int], actions: list[Any]) -> Results:
+        """Start turns; return the results of lanes that are out and were not collected before."""
+        everything = request.wait is None and request.patience is None
+        if everything and lanes is self._everyone:
+            return self._runner.run(self._turns, actions)
+        self._out.update(lanes)
+        self._runner.start(lanes, [self._turns[lane] for lane in lanes], actions)
+        wanted = len(self._out) if request.wait is None else min(max(request.wait, 0), len(self._out))
+        until = None if request.patience is None else monotonic() + request.patience
+        results, self._stash = self._stash, Results()
+        results += self._runner.collect(max(wanted - len(results), 0), until)
+        self._out.difference_update(results.everyone())
+        return results.in_order() if everything else results
 
     def _await(self, lanes: Iterable[int]) -> None:
         """Wait until the steps of these lanes are done; results go to the stash."""
         waited = self._out.intersection(lanes)
-        while not waited <= self._stash.keys():
-            self._keep(*self._runner.collect(1))
+        while not waited.issubset(self._stash.everyone()):
+            self._stash += self._runner.collect(1)
 
-    def _keep(self, done: Iterable[tuple[int, Any]], failed: Iterable[tuple[int, BaseException]]) -> None:
-        self._stash.update({lane: (value, None) for lane, value in done})
-        self._stash.update({lane: (None, exc) for lane, exc in failed})
-
-    def _forget(self, lanes: Collection[int]) -> None:
-        self._out.difference_update(lanes)
-        for lane in lanes:
-            self._stash.pop(lane, None)
-
-    def _run(self, lanes: Sequence[int], works: Sequence[Any], arguments: Sequence[Any]) -> Results:
+    def _run(self, lanes: Collection[int], works: Sequence[Any], arguments: Sequence[Any]) -> Results:
         """Run a job on lanes that have none; return its results. Steps that end meanwhile go to the stash."""
-        ours = set(lanes)
-        done: list[tuple[int, Any]] = []
-        failed: list[tuple[int, BaseException]] = []
+        results, ours = Results(), set(lanes)
         self._runner.start(lanes, works, arguments)
-        while len(done) + len(failed) < len(lanes):
-            more, worse = self._runner.collect(1)
-            done += [item for item in more if item[0] in ours]
-            failed += [item for item in worse if item[0] in ours]
-            if self._out:
-                self._keep(
-                    (item for item in more if item[0] not in ours),
-                    (item for item in worse if item[0] not in ours),
-                )
-        return done, failed
+        while len(results) < len(ours):
+            some = self._runner.collect(1)
+            results += some.take(ours)
+            self._stash += some
+        return results
 
     def _each(self, work: Callable[[Any, Any], Any], requests: Sequence[Any]) -> list[Any]:
         """Carry out a request on every lane; raises if one of them did."""
         self._await(self._everyone)
-        jobs = [work.__get__(lane) for lane in self._lanes]
-        done, failed = self._run(self._everyone, jobs, requests)
-        if failed:
-            raise error_of_lane(failed)
-        return [reply for _, reply in sorted(done, key=_first)]
+        results = self._run(self._everyone, [work.__get__(lane) for lane in self._lanes], requests)
+        if results.failed:
+            raise error_of_lane(results.failed)
+        return results.in_order().values
 
     def _values(self, work: Callable[[Any, Any], Any], requests: Sequence[Any]) -> m.Value:
         replies = self._each(work, requests)
@@ -234,10 +208,10 @@ class Group:
                 lanes=unready,
             )
 
-    def _note_ends(self, reply: m.Transition, done: list[Any], failed: list[Any]) -> None:
-        self._unready.update(lane for lane, _ in failed)
+    def _note_ends(self, reply: m.Transition, results: Results) -> None:
+        self._unready.update(lane for lane, _ in results.failed)
         if self._ends_unready and any(reply.flags):
-            self._unready.update(lane for (lane, _), flag in zip(done, reply.flags, strict=True) if flag)
+            self._unready.update(lane for lane, flag in zip(results.lanes, reply.flags, strict=True) if flag)
 
 
 _ANSWERS: dict[type, Callable[[Group, Any], m.Reply]] = {
