@@ -19,8 +19,10 @@ from .client.attributes import RemoteAttributes
 from .client.opening import Opener, take_target
 from .client.secrets import redact
 from .client.settings import take_settings
+from .client.stopwatch import StepTimes, Stopwatch
 from .client.sync import Connection
 from .errors import (
+    ConfigError,
     EnvClosedError,
     EnvironmentMismatchError,
     InterruptedStepError,
@@ -93,6 +95,8 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
     _last: Any = None
     #: Whether a step has to do more than to return.
     _watching: bool = False
+    _stopwatch: Stopwatch | None = None
+    _times: StepTimes | None = None
     _spec: EnvSpec | None = None
     _spaces: tuple[gym.Space[Any], gym.Space[Any]] | None = None
 
@@ -114,6 +118,7 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
             client=f"openenv_gym/{__version__}",
         )
         self._truncate = settings.on_error == "truncate"
+        self._stopwatch = Stopwatch() if settings.timing else None
         connection = self._opener.open(patient=False)
         try:
             self._adopt(connection)
@@ -153,7 +158,7 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
         if reply.warnings:
             _warn(reply.warnings)
         if self._watching:
-            self._keep_up(observation)
+            self._keep_up(observation, reply.timing)
         return observation, reward, terminated, truncated, info
 
     def reset(
@@ -193,7 +198,9 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
         self._interrupted = False
         self._live = connection
         self._last = observation if self._truncate else None
-        self._watching = self._truncate or _PRINTED.isEnabledFor(logging.INFO)
+        self._watching = self._truncate or self._stopwatch is not None or _PRINTED.isEnabledFor(logging.INFO)
+        if self._stopwatch is not None:
+            self._stopwatch.take()
         if reply.warnings:
             _warn(reply.warnings)
         return observation, info
@@ -222,6 +229,19 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
     def base_url(self) -> str:
         """The server's address, without secrets."""
         return str(self._opener.endpoint) if self._opener is not None else ""
+
+    @property
+    def step_times(self) -> StepTimes | None:
+        """How long the parts of the last step took; ``None``: there was none, or the server does not say.
+
+        Raises:
+            ConfigError: The env was made without ``timing=True``.
+        """
+        if self._stopwatch is None:
+            raise ConfigError(
+                "times are not taken; make the env with timing=True: gym.make(..., timing=True)"
+            )
+        return self._times
 
     @property
     def spec(self) -> EnvSpec | None:
@@ -275,6 +295,9 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
         self._spaces = observation_space, action_space
         self._decode_observation = column_codec(observation_space).decode_one
         self._encode_action = column_codec(action_space, actions=True).encode_one
+        if self._stopwatch is not None:
+            self._decode_observation = self._stopwatch.timed(self._decode_observation)
+            self._encode_action = self._stopwatch.timed(self._encode_action)
         self.observation_space, self.action_space = observation_space, action_space
         metadata = welcome.metadata
         self.metadata = dict(metadata) if isinstance(metadata, dict) else {}
@@ -310,6 +333,7 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
 
     def _step_failed(self, exc: BaseException) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Raise ``exc``, or return the truncated transition that stands for it."""
+        self._times = None
         self._failed(exc, Step)
         if not self._truncate or not isinstance(exc, SessionLostError | ServerConnectionError):
             raise exc
@@ -345,9 +369,14 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
             f"{self.base_url} sent a reply that does not fit the protocol: {exc}", server=self.base_url
         )
 
-    def _keep_up(self, observation: Any) -> None:
+    def _keep_up(self, observation: Any, timing: list[int] | None) -> None:
         if self._truncate:
             self._last = observation
+        if self._stopwatch is not None:
+            try:
+                self._times = None if timing is None else self._stopwatch.times(timing)
+            except ValueError as exc:
+                raise self._malformed(exc) from exc
         if _PRINTED.isEnabledFor(logging.INFO):
             self._forward()
 

@@ -2,5 +2,6 @@
 
 from .record import RecordTrajectory
 from .replay import ReplayDifferenceError, Replayed, replay
+from .timing import StepTiming
 
-__all__ = ["RecordTrajectory", "ReplayDifferenceError", "Replayed", "replay"]
+__all__ = ["RecordTrajectory", "ReplayDifferenceError", "Replayed", "StepTiming", "replay"]

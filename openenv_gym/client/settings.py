@@ -58,6 +58,8 @@ class ClientSettings:
         on_error: ``"raise"``, or ``"truncate"``: a lost connection or session ends the episode as truncated.
         keepalive: ``(interval, timeout)``, or one number for both: after ``interval`` of silence the server
             is asked for a sign of life, and has ``timeout`` to give one. ``None``: never asked.
+        timing: Whether the server says how long the parts of each step took, for
+            :class:`openenv_gym.wrappers.StepTiming`.
         env_kwargs: Keyword arguments of the environment.
         max_message: Largest message accepted, in bytes (``OPENENV_MAX_MESSAGE_SIZE`` only).
         compression: Whether to offer compression (``OPENENV_COMPRESSION`` only).
@@ -74,6 +76,7 @@ class ClientSettings:
     slot_timeout: float = 0.0
     on_error: str = "raise"
     keepalive: tuple[float, float] | None = (20.0, 20.0)
+    timing: bool = False
     env_kwargs: Mapping[str, Any] = field(default_factory=dict, repr=False)
     max_message: int = 256 << 20
     compression: bool = False
@@ -246,7 +249,9 @@ def _check_size(name: str, value: Any) -> int:
 
 
 def _check_flag(name: str, value: Any) -> bool:
-    return bool(value)
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name} is {value!r}; write True or False")
+    return value
 
 
 def _is_number(value: Any) -> bool:
@@ -265,6 +270,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "slot_timeout": _check_slot_timeout,
     "on_error": _check_on_error,
     "keepalive": _check_keepalive,
+    "timing": _check_flag,
     "env_kwargs": _check_mapping,
     "max_message": _check_size,
     "compression": _check_flag,
