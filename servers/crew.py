@@ -139,8 +139,12 @@ class Crew:
 
     # -- placing
 
-    async def place(self) -> Worker:
-        """Return the worker for the next session, starting one when that is due."""
+    async def place(self, fellows: Callable[[Worker], int] = lambda worker: 0) -> Worker:
+        """Return the worker for the next session, starting one when that is due.
+
+        Args:
+            fellows: Says how many sessions a worker has that the new one should rather not share it with.
+        """
         if self._host is not None:
             return self._workers[0]
         most = self._settings.sessions_per_worker
@@ -153,7 +157,7 @@ class Crew:
             wanted = wanted and (not able or all(w.sessions for w in able))
         if wanted:
             return self._hire()
-        return min(able, key=lambda w: w.lanes)
+        return min(able, key=lambda w: (fellows(w), w.lanes))
 
     def relieve(self, worker: Worker) -> None:
         """Dismiss a worker that has done its part."""

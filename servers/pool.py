@@ -155,7 +155,7 @@ class Pool:
         try:
             slow = await self._paces.of(hello)
             self._check_open(hello.session)
-            worker = await self._crew.place()
+            worker = await self._crew.place(lambda worker: self._group_on(worker, hello.group))
             place = worker.take_place()
         except BaseException:
             self._paces.ended(hello.session)
@@ -273,6 +273,11 @@ class Pool:
             if record.detached and record.ending is None and self.slots.waiting:
                 self.end(record, SessionLostError("the connection was lost, and a newcomer got the slot"))
                 needed -= record.hello.lanes
+
+    def _group_on(self, worker: Worker, group: str) -> int:
+        """Return how many sessions of a client's group a worker has."""
+        living = self.records.living
+        return sum(living[session].hello.group == group for session in worker.sessions) if group else 0
 
     async def _describe(self) -> dict[str, Any]:
         await self.slots.take(1, self.settings.slot_wait or 60.0, room_expected=False)

@@ -102,6 +102,7 @@ class Hello(_Open, tag="hello"):
         time_limit: Whether the environment keeps the time limit that its registration gives it.
         slot_timeout: Seconds to wait for a free slot.
         native: Whether the lanes are the environment's own vector class.
+        group: Sessions of a client that belong together and are to be spread over the workers.
     """
 
     session: str
@@ -118,6 +119,7 @@ class Hello(_Open, tag="hello"):
     native: bool = False
     limits: Limits = Limits()
     client: str = ""
+    group: str = ""
 
 
 class Resume(_Open, tag="resume"):

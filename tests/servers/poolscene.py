@@ -65,10 +65,10 @@ class _Crew:
     async def drain(self, timeout: float) -> None:
         pass
 
-    async def place(self) -> Worker:
+    async def place(self, fellows: Callable[[Worker], int] = lambda worker: 0) -> Worker:
         if self.failure is not None:
             raise self.failure
-        return self.workers[0]
+        return min(self.workers, key=fellows)
 
     def relieve(self, worker: Worker) -> None:
         self.relieved.append(worker)
@@ -125,8 +125,9 @@ class Scene:
     def close(self) -> None:
         for sock in self._clients:
             sock.close()
-        for fd in self.worker.fds:
-            os.close(fd)
+        for worker in self.crew.workers:
+            for fd in worker.fds:
+                os.close(fd)
 
 
 def tell_story(

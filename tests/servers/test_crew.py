@@ -169,6 +169,16 @@ def test_sessions_spread_over_workers_and_then_share_them(
     _story(monkeypatch, tell, new_loop)
 
 
+def test_a_session_avoids_the_workers_of_its_fellows(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def tell(scene: _Scene) -> None:
+        first, second = [await scene.place(name) for name in "ab"]
+        second.lanes = 9
+        assert await scene.crew.place() is first
+        assert await scene.crew.place(lambda worker: int(worker is first)) is second
+
+    _story(monkeypatch, tell)
+
+
 def test_no_worker_is_started_while_another_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     async def tell(scene: _Scene) -> None:
         for _ in range(3):

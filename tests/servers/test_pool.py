@@ -48,6 +48,19 @@ def test_a_session_is_placed_with_its_socket(monkeypatch: pytest.MonkeyPatch) ->
     tell_story(monkeypatch, tell)
 
 
+def test_sessions_of_a_group_keep_apart_from_each_other_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def tell(scene: Scene) -> None:
+        other = FakeWorker(2, False)
+        scene.crew.workers.append(other)
+        assert (await scene.admit(A, group="one")).worker is scene.worker
+        assert (await scene.admit(B, group="two")).worker is scene.worker
+        assert (await scene.admit(C, group="one")).worker is other
+        for worker, name in ((scene.worker, A), (scene.worker, B), (other, C)):
+            scene.crew.received(worker, c.Ended(name))
+
+    tell_story(monkeypatch, tell, max_sessions=3)
+
+
 @pytest.mark.parametrize(
     ("fields", "error"),
     [

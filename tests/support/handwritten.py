@@ -172,6 +172,7 @@ MESSAGES: dict[str, dict[str, Any]] = {
         "native": False,
         "limits": {},
         "client": "",
+        "group": "",
     },
     "resume": {"session": _NEEDED, "token": _NEEDED, "version": 1},
     "reset": {"id": _NEEDED, "seeds": None, "options": None, "mask": None},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -137,6 +138,7 @@ class Fleet:
     def __init__(self, openers: Sequence[Opener], arguments: Arguments) -> None:
         self._arguments = arguments
         self._spaces: Any = None
+        self._group = secrets.token_hex(8)
         self.parts: list[Part] = []
         try:
             self.parts = self._planned(openers)
@@ -257,6 +259,7 @@ class Fleet:
             "autoreset": "any" if arguments.autoreset is None else arguments.autoreset.name.lower(),
             "native": arguments.native,
             "limits": limits,
+            "group": self._group,
         }
         if arguments.lane_kwargs is not None:
             chosen = enumerate(arguments.lane_kwargs[first : first + count], first)
