@@ -4,5 +4,7 @@ from .halves import Halves
 from .ready import Batch
 from .record import RecordTrajectory
 from .remote_vector_env import RemoteVectorEnv
+from .sb3 import to_sb3
+from .timing import StepTiming
 
-__all__ = ["Batch", "Halves", "RecordTrajectory", "RemoteVectorEnv"]
+__all__ = ["Batch", "Halves", "RecordTrajectory", "RemoteVectorEnv", "StepTiming", "to_sb3"]

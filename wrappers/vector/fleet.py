@@ -26,6 +26,7 @@ from openenv_gym.protocol.specs import from_spec
 from openenv_gym.protocol.values import pack
 
 from .arguments import Arguments
+from .times import LaneWatch
 
 __all__ = ["Fleet", "Part", "openers_of"]
 
@@ -47,9 +48,10 @@ class Part:
         connection: The session, or ``None`` when it is lost.
         losses: How often in a row it was lost.
         cause: How it was lost the last time.
+        watch: Takes what replies say of their times; ``None``: nobody.
     """
 
-    __slots__ = ("_steady", "cause", "connection", "count", "first", "losses", "opener", "stop")
+    __slots__ = ("_steady", "cause", "connection", "count", "first", "losses", "opener", "stop", "watch")
 
     def __init__(self, opener: Opener, first: int, count: int) -> None:
         self.opener = opener
@@ -59,6 +61,7 @@ class Part:
         self.connection: SplitConnection | None = None
         self.losses = 0
         self.cause: BaseException | None = None
+        self.watch: LaneWatch | None = None
         self._steady = 0
 
     @property
@@ -82,7 +85,10 @@ class Part:
     def collect(self, patience: float | None = None) -> Any:
         """Return the reply to what was posted; see :meth:`SplitConnection.collect`."""
         assert self.connection is not None
-        return self._noting_loss(self.connection.collect, patience)
+        reply = self._noting_loss(self.connection.collect, patience)
+        if self.watch is not None:
+            self.watch.note(self.first, self.count, reply)
+        return reply
 
     def check(self) -> None:
         """Let go of a session that turns out to be lost; nothing is executed for it."""
@@ -254,7 +260,7 @@ class Fleet:
             threads=min(arguments.lane_threads, count),
         )
         fields: dict[str, Any] = {
-            "capabilities": ["lanes"],
+            "capabilities": [*opener.hello.capabilities, "lanes"],
             "lanes": count,
             "autoreset": "any" if arguments.autoreset is None else arguments.autoreset.name.lower(),
             "native": arguments.native,

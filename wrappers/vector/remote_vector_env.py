@@ -35,6 +35,7 @@ from .masks import seeds_of, take_mask
 from .ready import Ready
 from .recovery import Recovery
 from .stepper import Stepper
+from .times import LaneTimes, LaneWatch
 
 __all__ = ["RemoteVectorEnv"]
 
@@ -86,6 +87,7 @@ class RemoteVectorEnv(FirstReady, LaneAttributes, gym.vector.VectorEnv[Any, Any,
     _fleet: Fleet | None = None
     _pending: str = ""
     _interrupted: bool = False
+    _watch: LaneWatch | None = None
     _spec: EnvSpec | None = None
 
     def __init__(
@@ -139,6 +141,9 @@ class RemoteVectorEnv(FirstReady, LaneAttributes, gym.vector.VectorEnv[Any, Any,
                 manual=self.autoreset_mode is AutoresetMode.DISABLED,
                 native=arguments.native,
             )
+            if arguments.servers[0].timing:
+                self._watch = LaneWatch(arguments.num_envs)
+                self._watch.attach(self._stepper)
             self._ready = Ready(self._stepper, arguments.num_envs)
         except BaseException:
             fleet.close()
@@ -249,6 +254,16 @@ class RemoteVectorEnv(FirstReady, LaneAttributes, gym.vector.VectorEnv[Any, Any,
             fleet.discard()
         else:
             fleet.close(deadline_in(CLOSE_TIMEOUT if timeout is None else timeout))
+
+    def take_step_times(self) -> LaneTimes:
+        """Return how long the parts of the steps since the last call took.
+
+        Raises:
+            ConfigError: The environment was made without ``timing=True``.
+        """
+        if self._watch is None:
+            raise ConfigError("times are not taken; make the environment with timing=True")
+        return self._watch.take()
 
     @property
     def base_url(self) -> list[str]:
