@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from openenv_gym.client.stopwatch import Stopwatch
+from openenv_gym.errors import RemoteProtocolError
 from openenv_gym.protocol.messages import Transition
 
 __all__ = ["LaneTimes", "LaneWatch"]
@@ -68,7 +69,7 @@ class LaneWatch:
         """Take what a reply to the session with these lanes says.
 
         Raises:
-            ValueError: It says of another number of lanes.
+            RemoteProtocolError: It says of another number of lanes.
         """
         if type(reply) is not Transition or reply.timing is None:
             return
@@ -77,9 +78,12 @@ class LaneWatch:
         if reply.lanes is not None:
             lanes = (np.frombuffer(reply.lanes, "<u4") + first).tolist()
         # Lanes of a vector class of their own have one pair.
-        queue, environment = np.array(pairs, np.float64).reshape(-1, 2).T
         nanos = self._nanos
-        nanos.queue[lanes], nanos.environment[lanes] = queue, environment
+        try:
+            queue, environment = np.array(pairs, np.float64).reshape(-1, 2).T
+            nanos.queue[lanes], nanos.environment[lanes] = queue, environment
+        except (ValueError, IndexError) as exc:
+            raise RemoteProtocolError(f"'timing' does not fit the lanes of the reply: {exc}") from exc
         nanos.codec[lanes], nanos.session[lanes] = codec, (queue + environment).max(initial=0.0)
 
     def take(self) -> LaneTimes:

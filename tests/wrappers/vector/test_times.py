@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
 
+from openenv_gym.errors import RemoteProtocolError
 from openenv_gym.protocol.columns import column_codec
 from openenv_gym.protocol.messages import Frames, Transition
 from openenv_gym.wrappers.vector.times import LaneWatch
@@ -58,10 +59,9 @@ def test_replies_without_times_say_nothing() -> None:
 
 
 def test_times_of_another_number_of_lanes_are_refused() -> None:
-    with pytest.raises(ValueError, match="broadcast"):
-        LaneWatch(3).note(0, 3, reply([1, 2, 3, 4, 5]))
-    with pytest.raises(ValueError, match="reshape"):
-        LaneWatch(3).note(0, 3, reply([1, 2]))
+    for timing, lanes in (([1, 2, 3, 4, 5], None), ([1, 2], None), ([1, 2, 3], [7])):
+        with pytest.raises(RemoteProtocolError, match="does not fit the lanes"):
+            LaneWatch(3).note(0, 3, reply(timing, lanes))
 
 
 def test_coding_here_counts_for_every_lane() -> None:
