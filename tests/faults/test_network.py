@@ -16,7 +16,7 @@ from .table import Aftermath, Table
 from .witness import TARGET, Ledger, make_client
 
 _AT_ONCE = 32
-_CLIENT = {"keepalive": (0.3, 0.3), "connect_timeout": 1.0, "work": 0.005}
+_CLIENT = {"keepalive": (0.3, 0.3), "connect_timeout": 2.0, "work": 0.005}
 _OPTIONS = ("--resume-grace", "5")
 
 
