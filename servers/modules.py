@@ -16,7 +16,17 @@ import gymnasium as gym
 
 from openenv_gym.errors import ConfigError
 
-__all__ = ["absolute", "accepts", "attribute", "exists", "is_dotted", "load_path", "only_env", "split_path"]
+__all__ = [
+    "absolute",
+    "accepts",
+    "attribute",
+    "exists",
+    "is_dotted",
+    "load_path",
+    "names",
+    "only_env",
+    "split_path",
+]
 
 
 def is_dotted(name: str) -> bool:
