@@ -1,9 +1,10 @@
 """On how many threads the lanes of a session run.
 
-Threads pay for environments that wait: for a simulator, a model, a container. The lanes of a quick one, whose
-step takes less than a millisecond, run on the session's own thread. A lane cannot change its thread, so
-which kind it is must be known before it is built: that is what one more environment is tried for, built and
-closed before the lanes are.
+Threads pay for environments that wait: for a simulator, a model, a container. The lanes of one that computes
+itself run on the session's own thread: other workers have the other cores, and several of its kind at work in
+one process may disturb each other (pygame then draws wrong pixels). A lane cannot change its thread, so which
+kind it is must be known before it is built: that is what one more environment is tried for, built and closed
+before the lanes are.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import logging
 import statistics
 from collections.abc import Callable, Mapping
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 import gymnasium as gym
@@ -31,9 +32,9 @@ _SLOW_RESET = 0.1
 
 
 def is_slow(env: gym.Env[Any, Any]) -> bool:
-    """Try an environment and close it; return whether its median step takes more than a millisecond.
+    """Try an environment and close it; return whether its median step waits more than a millisecond.
 
-    A call that is slow twice in a row ends the trial: once may be a first call that compiles or loads
+    A call that waits long twice in a row ends the trial: once may be a first call that compiles or loads
     something. An environment that does not work counts as quick, since its lanes will say what is wrong.
     """
     try:
@@ -47,16 +48,14 @@ def is_slow(env: gym.Env[Any, Any]) -> bool:
 
 
 def _slow_reset(env: gym.Env[Any, Any]) -> bool:
-    return _seconds(env.reset) > _SLOW_RESET and _seconds(env.reset) > _SLOW_RESET
+    return _waited(env.reset)[0] > _SLOW_RESET and _waited(env.reset)[0] > _SLOW_RESET
 
 
 def _slow_steps(env: gym.Env[Any, Any]) -> bool:
     took: list[float] = []
     for _ in range(_STEPS):
-        action = env.action_space.sample()
-        began = perf_counter()
-        _, _, terminated, truncated, _ = env.step(action)
-        took.append(perf_counter() - began)
+        seconds, (_, _, terminated, truncated, _) = _waited(env.step, env.action_space.sample())
+        took.append(seconds)
         if len(took) > 1 and min(took[-2:]) > _SURELY_SLOW:
             return True
         if terminated or truncated:
@@ -64,10 +63,25 @@ def _slow_steps(env: gym.Env[Any, Any]) -> bool:
     return statistics.median(took) > _SLOW
 
 
-def _seconds(call: Callable[[], object]) -> float:
-    began = perf_counter()
-    call()
-    return perf_counter() - began
+def _waited(call: Callable[..., Any], *args: Any) -> tuple[float, Any]:
+    """Return for how many seconds a call waited, and what it returned.
+
+    Time in which this thread was only put aside for others, on a busy machine, does not count.
+    """
+    began, computed, waits = perf_counter(), thread_time(), _waits()
+    result = call(*args)
+    took = perf_counter() - began - (thread_time() - computed)
+    return took if _waits() != waits else 0.0, result
+
+
+def _waits() -> float:
+    """Return how often this thread gave up its core by itself, where the system tells; else a new number."""
+    try:
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+    except (ImportError, AttributeError):
+        return perf_counter()
 
 
 def threads_declared(metadata: Mapping[str, Any], name: str) -> int:

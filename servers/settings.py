@@ -115,7 +115,7 @@ class ServerSettings:
         optional(integer(1, 256), "auto"),
         None,
         "Threads in a worker for the lanes of one session.",
-        shown="auto: one while a step takes less than a millisecond, else one a lane",
+        shown="auto: one while a step waits less than a millisecond, else one a lane",
     )
     idle_timeout: float | None = _option(
         _TIME, _SPAN, 3600.0, "End a session whose client was silent for so long."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from typing import Any
 
 import gymnasium as gym
@@ -53,6 +55,8 @@ class _Env(gym.Env[Any, Any]):
 def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
     clock = _Clock()
     monkeypatch.setattr(module, "perf_counter", clock)
+    monkeypatch.setattr(module, "thread_time", lambda: 0.0)
+    monkeypatch.setattr(module, "_waits", itertools.count().__next__)
     return clock
 
 
@@ -108,3 +112,33 @@ def test_a_class_may_say_how_many_threads_it_wants() -> None:
 def test_what_is_no_number_of_threads_is_refused(count: Any) -> None:
     with pytest.raises(ConfigError, match=r"metadata\['lane_threads'\] of 'x'"):
         threads_declared({"lane_threads": count}, "x")
+
+
+class _Real(_Env):
+    """Takes three milliseconds a step, in its own way."""
+
+    def __init__(self, spend: Any) -> None:
+        super().__init__(_Clock(), [0.0], [0.0])
+        self._spend = spend
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._spend()
+        return super().step(action)
+
+
+def _compute() -> None:
+    until = time.thread_time() + 0.003
+    while time.thread_time() < until:
+        pass
+
+
+def test_who_waits_is_slow_and_who_computes_is_not() -> None:
+    assert is_slow(_Real(lambda: time.sleep(0.003)))
+    assert not is_slow(_Real(_compute))
+
+
+def test_a_system_that_does_not_tell_waits_apart_counts_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    import resource
+
+    monkeypatch.delattr(resource, "RUSAGE_THREAD")
+    assert module._waits() != module._waits()
