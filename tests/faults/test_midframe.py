@@ -63,7 +63,7 @@ def _check(values: list[Any], size: int) -> None:
 
 
 @_EVERYWHERE
-@pytest.mark.parametrize("kills", [8, pytest.param(60, marks=pytest.mark.full, id="all")])
+@pytest.mark.parametrize("kills", [6, pytest.param(60, marks=pytest.mark.full, id="all")])
 def test_a_worker_dies_in_the_middle_of_a_frame(server: ServerProcess, kills: int, tmp_path: Path) -> None:
     for number in range(kills):
         size, how, path = _SIZES[number % 3], _HOWS[number // 3 % 2], tmp_path / f"count{number}"
@@ -85,7 +85,7 @@ def test_a_worker_dies_in_the_middle_of_a_frame(server: ServerProcess, kills: in
 
 
 @_EVERYWHERE
-@pytest.mark.parametrize("kills", [40, pytest.param(200, marks=pytest.mark.full, id="all")])
+@pytest.mark.parametrize("kills", [20, pytest.param(200, marks=pytest.mark.full, id="all")])
 def test_a_worker_dies_at_any_time(server: ServerProcess, kills: int, tmp_path: Path) -> None:
     rng = random.Random(7)
     for number in range(kills):

@@ -76,7 +76,7 @@ def test_f002_a_client_may_compute_between_steps(
 @pytest.mark.parametrize(
     ("target", "handover"),
     [
-        pytest.param(_SLEEP, "on", id="sleeping"),
+        pytest.param(_SLEEP, "on", id="sleeping", marks=pytest.mark.full),
         pytest.param(_BUSY, "on", id="busy"),
         pytest.param(_BUSY, "off", id="busy-pumped"),
         pytest.param(_SLEEP, "off", id="sleeping-pumped", marks=pytest.mark.full),
