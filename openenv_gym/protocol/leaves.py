@@ -61,14 +61,18 @@ class ArrayColumn(Column):
         return self.decode(column, 1)[0]
 
     def exact(self, values: Sequence[Any]) -> Any:
-        dtype, shape, parts = self.dtype, self.shape, []
+        dtype, shape = self.dtype, self.shape
         if shape == () and values and all(type(value) is dtype.type for value in values):
             return [np.array(values, dtype).tobytes()]
         for value in values:
             if type(value) is not np.ndarray or value.dtype != dtype or value.shape != shape:
                 return None
-            parts.append(value.tobytes())
-        return b"".join(parts) if self._size else bytes(len(parts))
+        if not self._size:
+            return bytes(len(values))
+        try:
+            return b"".join(values)  # one copy, and no object for each lane
+        except TypeError:  # an array that is not C-contiguous
+            return b"".join([value.tobytes() for value in values])
 
     def read_exact(self, column: Any, n: int) -> list[Any]:
         if self._is_wrapped(column):

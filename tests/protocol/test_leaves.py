@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import math
 import tracemalloc
 from typing import Any
 
@@ -342,3 +343,16 @@ def test_json_values_have_a_deepest_level() -> None:
         value = [value]
     assert "nested" in json_flaw(value)
     assert json_flaw(value[0][0][0][0][0][0]) == ""
+
+
+@pytest.mark.parametrize("dtype", ["<f2", "<f4", ">f4", "|u1", "|b1", "<i8"])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
+def test_arrays_travel_in_c_order_however_they_lie_in_memory(dtype: str, shape: tuple[int, ...]) -> None:
+    plain = (np.arange(6, dtype=np.float32) % 2).astype(dtype)[: math.prod(shape)].reshape(shape)
+    wide = np.repeat(plain[..., np.newaxis], 2, -1)
+    frozen = plain.copy()
+    frozen.flags.writeable = False
+    column = column_codec(spaces.Box(0, 1, shape, np.dtype(dtype)))
+    lanes = [plain, frozen, plain.copy("F"), wide[..., 0]]
+    for some in (lanes, lanes[2:3], lanes[3:]):
+        assert column.encode(some) == b"".join(lane.tobytes() for lane in some)
