@@ -178,7 +178,8 @@ def _refusal(endpoint: Endpoint, response: Response | None, head: bytes) -> Open
     if response is None:
         line = head.partition(b"\r\n")[0].decode("latin-1")
         return ServerConnectionError(
-            f"{server} answered the WebSocket handshake with {line!r}", server=server
+            f"{server} answered the WebSocket handshake with {line!r}; it may be another program",
+            server=server,
         )
     try:
         told = msgspec.json.decode(response.body, type=_Refusal)

@@ -76,7 +76,10 @@ def receive_some(sock: Any, endpoint: Endpoint, deadline: float | None) -> bytes
     except OSError as exc:
         raise _unreachable(endpoint, exc) from exc
     if not data:
-        raise Unreachable(f"{endpoint}: the connection ended during the handshake", server=str(endpoint))
+        raise Unreachable(
+            f"{endpoint}: the connection ended during the handshake; is it the right port?",
+            server=str(endpoint),
+        )
     return data
 
 
@@ -173,10 +176,11 @@ def _wrap_tls(endpoint: Endpoint, sock: socket.socket, deadline: float | None) -
         return ssl.create_default_context().wrap_socket(sock, server_hostname=endpoint.host)
     except ssl.SSLError as exc:
         sock.close()
-        raise ServerConnectionError(
-            f"{endpoint}: TLS failed: {exc}; SSL_CERT_FILE names further certificates to trust",
-            server=str(endpoint),
-        ) from exc
+        if isinstance(exc, ssl.SSLCertVerificationError):
+            remedy = "SSL_CERT_FILE names further certificates to trust"
+        else:
+            remedy = "a server without TLS before it is reached by ws:// or http://"
+        raise ServerConnectionError(f"{endpoint}: TLS failed: {exc}; {remedy}", server=str(endpoint)) from exc
     except OSError as exc:
         sock.close()
         raise _unreachable(endpoint, exc) from exc
@@ -201,7 +205,7 @@ def _unreachable(endpoint: Endpoint, exc: OSError) -> ServerConnectionError:
     if isinstance(exc, TimeoutError):
         text = "no answer in time (connect_timeout)"
     elif isinstance(exc, ConnectionRefusedError | FileNotFoundError):
-        text = f"no server listens there ({exc.strerror})"
+        text = f"no server listens there ({exc.strerror}); start one, or correct base_url"
     else:
         text = exc.strerror or errno.errorcode.get(exc.errno or 0, str(exc))
     return Unreachable(f"{endpoint}: {text}", server=str(endpoint))

@@ -57,7 +57,11 @@ _MOST_GREETINGS = 3
 
 
 class Unreachable(ServerConnectionError):
-    """Nobody answers at the address; a later attempt may succeed."""
+    """Nobody answers at the address; a later attempt may succeed. Users get the :meth:`public` form."""
+
+    def public(self) -> ServerConnectionError:
+        """Return the error as the error reference has it."""
+        return ServerConnectionError(self.message, server=self.server, **self.details)
 
 
 class Connect(NamedTuple):
@@ -122,9 +126,16 @@ class Conversation:
         Args:
             deadline: When to give up.
             patient: Whether to go on trying while nobody answers, up to ``connect_timeout``.
+
+        Raises:
+            ServerConnectionError: The server cannot be reached.
+            OpenEnvError: The server refuses.
         """
         for _ in range(_MOST_GREETINGS):
-            yield from self._connect(deadline, patient)
+            try:
+                yield from self._connect(deadline, patient)
+            except Unreachable as exc:
+                raise exc.public() from exc.__cause__
             try:
                 yield Send(self.wire.send(self.hello))
                 reply = yield from self._admission(deadline)

@@ -17,7 +17,7 @@ from ..transport.channel import Channel
 from .connect import connect
 from .deadline import deadline_in, earliest
 from .endpoint import Endpoint, parse_endpoint
-from .flows import Conversation
+from .flows import Conversation, Unreachable
 from .settings import ClientSettings
 from .split import SplitConnection
 from .sync import Connection
@@ -176,6 +176,8 @@ class Opener:
         self._fresh = self._locate()
         try:
             self._spare = self._dial(earliest(deadline_in(self._settings.connect_timeout), self._fresh))
+        except Unreachable as exc:
+            raise exc.public() from exc.__cause__
         except TimeoutError:
             raise self._late() from None
         return self.offer

@@ -109,10 +109,10 @@ def take_settings(kwargs: Mapping[str, Any], environ: Mapping[str, str] | None =
     ours = {name: value for name, value in kwargs.items() if name in _KEYWORDS}
     given = {name for name, value in ours.items() if value is not None or name not in _OPTIONAL}
     values = {name: secrets.restore(name, ours[name]) for name in given}
-    for name, (variable, read) in _VARIABLES.items():
+    for name, (variable, _) in _VARIABLES.items():
         text = environ.get(variable, "")
         if name not in given and text and not _decided(name, given):
-            values[name] = _read(variable, read, text)
+            values[name] = _read(name, text)
     values["env_kwargs"] = _environment_kwargs(kwargs, values.get("env_kwargs"))
     return ClientSettings(**values)
 
@@ -284,15 +284,32 @@ _OPTIONAL = ("base_url", "provider", "provider_kwargs", "token", "headers", "env
 # -- reading of environment variables: text to value
 
 
-def _read(variable: str, read: Callable[[str], Any], text: str) -> Any:
+def _read(name: str, text: str) -> Any:
+    variable, read = _VARIABLES[name]
     try:
-        return read(text)
+        value = read(text)
+        _CHECKS[name](name, value)  # now, while it is known where the value came from
+    except ConfigError as exc:
+        raise ConfigError(f"the environment variable {variable}: {exc.message}", **exc.details) from None
     except ValueError as exc:
         raise ConfigError(f"the environment variable {variable} cannot be read: {exc}") from None
+    return value
 
 
 def _read_seconds(text: str) -> float | None:
-    return None if text.strip().lower() in _NONE else float(text)
+    if text.strip().lower() in _NONE:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of seconds, or 'none' for no limit") from None
+
+
+def _read_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as exc:
+        raise ValueError(f'it is not JSON, such as \'{{"name": "value"}}\' ({exc})') from None
 
 
 def _read_keepalive(text: str) -> Any:
@@ -303,7 +320,10 @@ def _read_keepalive(text: str) -> Any:
 def _read_size(text: str) -> int:
     word = text.strip().lower().removesuffix("b").removesuffix("i")
     unit = word[-1:] if word[-1:] in "kmg" else ""
-    return int(word.removesuffix(unit)) * _SIZES[unit]
+    try:
+        return int(word.removesuffix(unit)) * _SIZES[unit]
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number of bytes, such as 67108864, 64MiB or 1GiB") from None
 
 
 def _read_compression(text: str) -> bool:
@@ -315,9 +335,9 @@ def _read_compression(text: str) -> bool:
 _VARIABLES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "base_url": ("OPENENV_BASE_URL", str),
     "provider": ("OPENENV_PROVIDER", str),
-    "provider_kwargs": ("OPENENV_PROVIDER_KWARGS", json.loads),
+    "provider_kwargs": ("OPENENV_PROVIDER_KWARGS", _read_json),
     "token": ("OPENENV_TOKEN", str),
-    "headers": ("OPENENV_HEADERS", json.loads),
+    "headers": ("OPENENV_HEADERS", _read_json),
     "step_timeout": ("OPENENV_STEP_TIMEOUT", _read_seconds),
     "connect_timeout": ("OPENENV_CONNECT_TIMEOUT", _read_seconds),
     "startup_timeout": ("OPENENV_STARTUP_TIMEOUT", _read_seconds),

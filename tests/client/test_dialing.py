@@ -241,6 +241,12 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: Path) -> 
     assert not isinstance(caught.value, Unreachable)
 
 
+def test_tls_to_a_server_that_speaks_none_says_how_to_reach_it() -> None:
+    with listening(lambda sock: sock.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as port:
+        with pytest.raises(ServerConnectionError, match=r"TLS failed.*reached by ws:// or http://"):
+            dial(parse_endpoint(f"wss://localhost:{port}"), deadline_in(5))
+
+
 def test_a_head_that_never_ends_is_refused() -> None:
     ours, theirs = socket.socketpair()
     endpoint = parse_endpoint("ws://h")

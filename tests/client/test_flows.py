@@ -145,14 +145,16 @@ def test_each_conversation_chooses_its_session_and_token() -> None:
 
 def test_an_impatient_open_fails_at_the_first_refusal() -> None:
     driver = Driver()
-    with pytest.raises(Unreachable):
-        driver.run(driver.talk.open(None, patient=False), [Unreachable("nobody")])
+    with pytest.raises(ServerConnectionError, match="nobody") as caught:
+        driver.run(driver.talk.open(None, patient=False), [Unreachable("nobody", server="s", status=503)])
+    assert type(caught.value) is ServerConnectionError  # what the error reference has
+    assert (caught.value.server, caught.value.details) == ("s", {"status": 503})
     assert driver.intents == ["connect"]
 
 
 def test_a_patient_open_tries_for_the_connect_timeout() -> None:
     driver = Driver(connect_timeout=1.0)
-    with pytest.raises(Unreachable):
+    with pytest.raises(ServerConnectionError, match="nobody"):
         driver.run(driver.talk.open(None, patient=True), [Unreachable("nobody")] * 100)
     assert 0.5 < driver.clock.now - 1000.0 <= 1.0
     assert driver.intents[:4] == ["connect", "pause", "connect", "pause"]

@@ -213,3 +213,11 @@ def test_a_provider_starts_its_server_before_anybody_waits_for_it(monkeypatch: p
         found.survey()
         found.open(patient=False).drop()
         assert provider.servers == []
+
+
+def test_a_survey_of_a_server_that_is_not_there_raises_what_the_error_reference_has() -> None:
+    with ScriptedServer() as server:
+        nobody = server.base_url
+    with pytest.raises(ServerConnectionError, match="no server listens there.*start one") as caught:
+        Opener(ClientSettings(base_url=nobody), None).survey()
+    assert type(caught.value) is ServerConnectionError

@@ -190,6 +190,24 @@ def test_an_unreadable_variable_is_named(variable: str, text: str) -> None:
         take({variable: text})
 
 
+@pytest.mark.parametrize(
+    ("variable", "text", "words"),
+    [
+        ("OPENENV_STEP_TIMEOUT", "0", "step_timeout is 0.0; write a positive number"),
+        ("OPENENV_STEP_TIMEOUT", "soon", "not a number of seconds, or 'none'"),
+        ("OPENENV_BASE_URL", "127.0.0.1:8000", "no scheme; write ws://127.0.0.1:8000"),
+        ("OPENENV_MAX_MESSAGE_SIZE", "64", "at least 1024"),
+        ("OPENENV_MAX_MESSAGE_SIZE", "big", "such as 67108864, 64MiB or 1GiB"),
+        ("OPENENV_PROVIDER_KWARGS", "{workers: 1}", "is not JSON, such as"),
+    ],
+)
+def test_an_impossible_value_of_a_variable_says_which_one_and_what_to_write(
+    variable: str, text: str, words: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"the environment variable {variable}.*{words}"):
+        take({variable: text})
+
+
 def test_a_token_out_of_an_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "s3cret")
     assert take(token="env:MY_TOKEN").token == "s3cret"
