@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import sys
 from collections.abc import Sequence
@@ -47,8 +48,16 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message} (--help shows all options)\n")
 
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """End the program because of arguments that it does not know."""
+        name = unknown[0].partition("=")[0]
+        known = [option for action in self._actions for option in action.option_strings]
+        close = difflib.get_close_matches(name, known, n=1) if name.startswith("-") else []
+        hint = f"; did you mean {close[0]}?" if close else ""
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
-def _parser(settings: Any) -> argparse.ArgumentParser:
+
+def _parser(settings: Any) -> _Parser:
     parser = _Parser(
         prog="python -m openenv_gym.serve",
         usage="%(prog)s TARGET [options]",
@@ -73,7 +82,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     settings_module = importlib.import_module("openenv_gym.servers.settings")
     parser = _parser(settings_module)
-    given = vars(parser.parse_args(arguments))
+    known, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        parser.refuse(unknown)
+    given = vars(known)
     target = given.pop("target")
     try:
         settings = settings_module.ServerSettings.from_text(given)

@@ -313,7 +313,7 @@ class ServerSettings:
             try:
                 values[item.name] = item.metadata["kind"].read(text)
             except ValueError as exc:
-                raise ConfigError(f"{source}: {exc}; see --help", option=item.name) from None
+                raise ConfigError(f"{source}: {exc}", option=item.name) from None
         if "uds" in given and given.keys() & {"host", "port"}:
             raise ConfigError("--uds and --host or --port exclude each other", option="uds")
         return cls(**values)

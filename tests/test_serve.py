@@ -59,8 +59,10 @@ def test_help_has_every_option_its_variable_and_examples(capsys: pytest.CaptureF
     ("words", "complaint"),
     [
         ([], "required: TARGET"),
-        (["echo", "--prot", "1"], "unrecognized arguments: --prot 1"),
-        (["echo", "--port", "x"], "--port: 'x' is not a whole number"),
+        (["echo", "--prot", "1"], "unrecognized arguments: --prot 1; did you mean --port? (--help"),
+        (["echo", "--worker=2"], "unrecognized arguments: --worker=2; did you mean --workers? (--help"),
+        (["echo", "more"], "unrecognized arguments: more (--help"),
+        (["echo", "--port", "x"], "--port: 'x' is not a whole number (--help shows all options)"),
         (["echo", "--port"], "expected one argument"),
         (["echo", "--step-deadline", "0"], "OPENENV_STEP_DEADLINE"),
         (["echo", "--host", "0.0.0.0"], "--host 0.0.0.0 is reachable from other machines"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import secrets
+from collections.abc import Iterable
 from typing import Any
 
 from ..errors import ConfigError
@@ -34,6 +35,7 @@ class InProcessProvider(Provider):
         """Start the server; it takes connections when this returns. See :meth:`Provider.start`."""
         self.token = secrets.token_urlsafe(24)
         settings = importlib.import_module("openenv_gym.servers.settings").ServerSettings
+        _check_names(self.options, settings.__dataclass_fields__)
         run = importlib.import_module("openenv_gym.servers.run")
         options = {"idle_timeout": None, "drain_timeout": 3.0, **self.options}
         self.owner = os.getpid()
@@ -54,3 +56,13 @@ class InProcessProvider(Provider):
         server, self._server = self._server, None
         if server is not None and self.owner == os.getpid():
             server.stop()
+
+
+def _check_names(options: Iterable[str], known: Iterable[str]) -> None:
+    import difflib
+
+    for option in options:
+        if option not in known:
+            close = difflib.get_close_matches(option, known, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ConfigError(f"provider_kwargs: the server has no option {option!r}{hint}", option=option)

@@ -69,3 +69,10 @@ def test_a_forked_child_cannot_use_it(provider: InProcessProvider, monkeypatch: 
 def test_what_it_sets_itself_cannot_be_set(option: str) -> None:
     with pytest.raises(ConfigError, match=f"'{option}' is set by the provider"):
         InProcessProvider("echo", **{option: 1})
+
+
+def test_an_unknown_option_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"no option 'max_session'; did you mean 'max_sessions'\?"):
+        InProcessProvider("echo", max_session=3).ensure(None)
+    with pytest.raises(ConfigError, match=r"no option 'speed'$"):
+        InProcessProvider("echo", speed=3).ensure(None)
