@@ -213,6 +213,7 @@ def _examine(case: Case, rules: Sequence[Rule]) -> list[Finding]:
 
 
 def _check(case: Case, rule: Rule, mode: str) -> list[Finding]:
+    case.settle()
     try:
         problems = list(rule.check(case))
     except NotCheckedError as exc:

@@ -76,8 +76,7 @@ def _observations(case: Case) -> Iterator[str]:
 )
 def _seeding(case: Case) -> Iterator[str]:
     """Reset by int and by list."""
-    spec = case.envs.spec
-    if spec is not None and spec.nondeterministic:
+    if getattr(case.envs.spec, "nondeterministic", False):
         raise NotCheckedError("its spec says that it is nondeterministic")
     if case.repeatable is not None:
         yield f"the same seed again: {case.repeatable}"
@@ -101,7 +100,7 @@ def _reset_mask(case: Case) -> Iterator[str]:
         raise NotCheckedError("it takes two lanes")
     case.require_repeatable()
     prefix, mask = case.prefix, np.arange(case.n) == 0
-    actions = case.trace[-1].given if len(case.trace) == len(prefix) else case.trace[len(prefix)].given
+    actions = case.trace[len(prefix)].given
     case.repeat(prefix)
     going_on = case.lanes(case.step(actions))
     anew = [case.lanes(case.reset(case.seed + _OTHER_SEED))[0], case.lanes(case.step(actions))[0]]

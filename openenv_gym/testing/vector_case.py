@@ -79,6 +79,9 @@ class Case:
         steps: Length of the rollout.
         policy: Chooses the actions; ``None``: samples.
         reference: Functions that make each lane's environment; ``None``: unknown.
+
+    Attributes:
+        over: Whether episodes ended in the last step, as far as is known.
     """
 
     def __init__(
@@ -101,6 +104,7 @@ class Case:
         self.reference = reference
         self._steps = steps
         self._policy = policy
+        self.over = False
         mode = envs.metadata.get("autoreset_mode")
         self.mode = mode if isinstance(mode, Mode) else None
 
@@ -119,6 +123,13 @@ class Case:
         if self.make is not None:
             dispose(self.envs)
             self.envs = self.make()
+            self.over = False
+
+    def settle(self) -> None:
+        """Begin a rule: with another environment, if episodes ended in the last step."""
+        # Whether a reset forgets such an end is one rule's question, and must not disturb the others.
+        if self.over:
+            self.renew()
 
     def fresh(self) -> VectorEnv[Any, Any, Any]:
         """Return an environment that nothing else uses."""
@@ -138,7 +149,9 @@ class Case:
         """Step and return the call."""
         passed = copy.deepcopy(actions)
         live = self.envs.step(passed)
-        return Frame("step", actions, passed, live, _snapshot(live))
+        frame = Frame("step", actions, passed, live, _snapshot(live))
+        self.over = bool(frame.ended)
+        return frame
 
     def repeat(self, frames: Sequence[Frame]) -> list[Frame]:
         """Make the same calls again."""
@@ -188,9 +201,10 @@ class Case:
 
     @property
     def prefix(self) -> list[Frame]:
-        """The first calls of the rollout, before any episode ends: a reset and at most three steps."""
-        first = self.trace[:4]
-        return next((first[:at] for at, frame in enumerate(first) if frame.ended), first)
+        """The first calls, a reset and at most three steps; no episode ends in them or in the next."""
+        first = self.trace[:5]
+        end = next((at for at, frame in enumerate(first) if frame.ended), len(first))
+        return first[: max(end - 1, 1)]
 
     # -- lanes
 

@@ -140,9 +140,12 @@ def _lane_attributes(case: Case) -> Iterator[str]:
 )
 def _spec_round_trip(case: Case) -> Iterator[str]:
     """Make another env from the spec."""
-    spec = case.envs.spec
+    spec: Any = case.envs.spec
     if spec is None:
         raise NotCheckedError("the env has no spec; make it with gym.make_vec")
+    if not isinstance(spec, EnvSpec):
+        yield f"spec is a {type(spec).__name__}, not an EnvSpec"
+        return
     again = gym.make_vec(EnvSpec.from_json(spec.to_json()))
     try:
         for name in ("num_envs", "observation_space", "action_space", "render_mode"):

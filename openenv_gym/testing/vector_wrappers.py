@@ -22,6 +22,7 @@ __all__ = ["RULES"]
 _Envs = VectorEnv[Any, Any, Any]
 #: Under this key, as environments have infos of their own called "episode".
 _STATISTICS = "episode statistics"
+_FEW = 20
 
 
 @rule(
@@ -32,9 +33,10 @@ _STATISTICS = "episode statistics"
 def _wrapping(case: Case) -> Iterator[str]:
     """Repeat the rollout's beginning under each wrapper."""
     for name, wrap in _wrappers(case):
+        case.settle()
         try:
             with np.errstate(all="ignore"):  # the space may be wider than its dtype can square
-                _repeat(wrap(case.envs), case)
+                _repeat(case, wrap(case.envs), _FEW)
         except Exception as exc:
             yield f"{name}: {type(exc).__name__}: {exc}"
 
@@ -50,7 +52,7 @@ def _statistics(case: Case) -> Iterator[str]:
     ended = case.trace[upto - 1].ended
     expected = [(sum(_rewards(case, upto, lane)), len(_rewards(case, upto, lane))) for lane in ended]
     envs = _record_statistics(case.envs)
-    infos = [_call(envs, frame.kind, frame.given)[-1] for frame in case.trace[:upto]][-1]
+    infos = _repeat(case, envs, upto)[-1]
     for lane, (total, length) in zip(ended, expected, strict=True):
         found = infos[_STATISTICS]
         if not np.isclose(found["r"][lane], total) or found["l"][lane] != length:
@@ -66,8 +68,7 @@ def _lists(case: Case) -> Iterator[str]:
     """Compare the lists with the masks."""
     case.require_repeatable()
     envs = wrappers.DictInfoToList(case.envs)
-    for at, frame in enumerate(case.trace[:2]):
-        found = _call(envs, frame.kind, frame.given)[-1]
+    for at, (frame, found) in enumerate(zip(case.trace, _repeat(case, envs, 2), strict=False)):
         expected = [lane_info(frame.result[-1], lane) for lane in range(case.n)]
         text = difference([*map(_public, found)], [*map(_public, expected)], "infos")
         if text is not None:
@@ -112,14 +113,18 @@ def _rescale_action(envs: _Envs) -> _Envs:
     return wrappers.RescaleAction(envs, single.low, single.high)
 
 
-def _repeat(envs: _Envs, case: Case) -> None:
-    for frame in case.trace[: min(len(case.trace), 20)]:
-        _call(envs, frame.kind, frame.given)
-
-
-def _call(envs: _Envs, kind: str, given: Any) -> Any:
-    given = copy.deepcopy(given)
-    return envs.reset(seed=given[0], options=given[1]) if kind == "reset" else envs.step(given)
+def _repeat(case: Case, envs: _Envs, upto: int) -> list[Any]:
+    """Make the first calls of the rollout to a wrapper; return the infos."""
+    case.over = True  # as far as is known
+    infos = []
+    for frame in case.trace[:upto]:
+        given = copy.deepcopy(frame.given)
+        if frame.kind == "reset":
+            result: Any = envs.reset(seed=given[0], options=given[1])
+        else:
+            result = envs.step(given)
+        infos.append(result[-1])
+    return infos
 
 
 def _rewards(case: Case, upto: int, lane: int) -> list[float]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
@@ -65,9 +66,15 @@ def test_actions_are_taken_apart_and_put_together() -> None:
     assert same(subject.batch(subject.actions(actions)), actions)
 
 
-def test_the_prefix_ends_before_an_episode_does() -> None:
+def test_the_prefix_ends_well_before_an_episode_does() -> None:
     assert len(case().prefix) == 4
-    assert len(case(lambda: SpaceEnv("discrete"), steps=2).prefix) == 3
+    assert len(case(lambda: SpaceEnv("discrete"), steps=2).prefix) == 2
+
+
+def test_the_prefix_of_short_episodes_is_a_reset() -> None:
+    subject = case(lambda: gym.wrappers.TimeLimit(RenderEnv(), 2))
+    assert subject.end == 2
+    assert [frame.kind for frame in subject.prefix] == ["reset"]
 
 
 def test_no_end_is_said() -> None:
@@ -95,6 +102,21 @@ def test_another_env_takes_a_factory() -> None:
     subject.renew()
     assert before.closed
     assert subject.n == 1
+
+
+def test_a_rule_does_not_begin_where_episodes_ended() -> None:
+    subject = case()
+    subject.make = lambda: SyncVectorEnv([cartpole] * 3)
+    before = subject.envs
+    subject.repeat(subject.trace[: subject.end])
+    subject.settle()
+    assert subject.envs is before
+    subject.step(subject.trace[subject.end].given)
+    subject.settle()
+    assert subject.envs is not before
+    subject.reset()
+    subject.settle()
+    assert not subject.envs.closed
 
 
 @pytest.mark.filterwarnings("ignore:.*pending call:UserWarning")
