@@ -31,6 +31,7 @@ class Watch:
         settings: The server's settings.
         end: Ends an idle session.
         condemn: Ends a session whose call overran.
+        clock: Tells the time in seconds.
     """
 
     def __init__(
@@ -39,11 +40,13 @@ class Watch:
         settings: ServerSettings,
         end: Callable[[Record, OpenEnvError], None],
         condemn: Callable[[Record, OpenEnvError], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._records = records
         self._settings = settings
         self._end = end
         self._condemn = condemn
+        self._clock = clock
         self._news = asyncio.Event()
 
     def wake(self) -> None:
@@ -54,19 +57,20 @@ class Watch:
         """Look until cancelled."""
         while True:
             self._news.clear()
-            now = time.monotonic()
             urgent = False
             for record in list(self._records.living.values()):
-                urgent |= self.look(record, now)
+                urgent |= self.look(record)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_WITH_DEADLINES if urgent else _WITHOUT):
                     await self._news.wait()
 
-    def look(self, record: Record, now: float) -> bool:
+    def look(self, record: Record) -> bool:
         """Look at one session; return whether it has deadlines, of whichever operation."""
+        # Ages err on the short side, however long this process is kept from running between two lines.
+        now = self._clock()
         value = record.worker.board.cells[record.place]
         if value != record.value:
-            record.value, record.since = value, now
+            record.value, record.since = value, self._clock()
         operation = Operation(value & 15)
         age = now - record.since
         if record.ending is not None:

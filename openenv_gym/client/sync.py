@@ -77,6 +77,8 @@ class Connection:
         self._lock = threading.RLock()
         self._timeout = request_timeout
         self._limit = None if request_timeout is None else request_timeout + _DEADLINE_GRACE
+        #: Until when a request that was given up may still be executed; the next one waits for it.
+        self._occupied = 0.0
         self._silence = None if talk.keepalive is None else talk.keepalive[0]
         self._noted = False
         try:
@@ -104,7 +106,7 @@ class Connection:
             wire = self.wire
             message = kind(wire.last_id + 1, *args)
             frame = wire.send(message)
-            deadline = None if self._limit is None else monotonic() + self._limit
+            deadline = None if self._limit is None else max(monotonic(), self._occupied) + self._limit
             try:
                 channel.send(frame)
                 data = channel.recv(deadline, self._silence)
@@ -141,6 +143,7 @@ class Connection:
             if self.over:
                 return
             self._limit = min(self._limit or CLOSE_TIMEOUT, CLOSE_TIMEOUT)
+            self._occupied = 0.0
             self._talk.connect_timeout = 0.2
             try:
                 self.request(Close)
@@ -237,6 +240,7 @@ class Connection:
         except BaseException:
             # An interrupt: the request may be executed or not, and its reply is nobody's.
             self.wire.abandon()
+            self._occupied = deadline or 0.0
             raise
 
     def _last_words(self) -> Error | None:

@@ -245,8 +245,9 @@ class Channel(Sender):
                 for reader.arrived in reads:
                     break
             except BlockingIOError:
-                patience = self._patience(deadline, silence, begun)
                 if patience is None or patience > 0:
+                    # Who was kept from running meanwhile looks once more before giving up.
+                    patience = self._patience(deadline, silence, begun)
                     continue
                 if deadline is not None and deadline <= monotonic():
                     raise _late() from None

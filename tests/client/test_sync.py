@@ -211,6 +211,16 @@ def test_an_interrupted_request_leaves_its_reply_to_nobody() -> None:
         assert server.seen == ["hello", "reset", "step", "reset", "step"]
 
 
+def test_a_request_has_its_whole_time_after_one_that_was_given_up() -> None:
+    with ScriptedServer() as server, connected(server, request_timeout=1.5) as connection:
+        connection.request(m.Reset)
+        server.hold.clear()
+        with interrupt_when(lambda: server.seen[-1:] == ["step"]), pytest.raises(KeyboardInterrupt):
+            connection.request(m.Step, None)
+        threading.Timer(2.2, server.hold.set).start()
+        assert isinstance(connection.request(m.Reset), m.Observation)
+
+
 def test_an_interrupt_while_connecting_again_leaves_the_session_to_be_resumed() -> None:
     with ScriptedServer() as server, connected(server, connect_timeout=30) as connection:
         connection.request(m.Reset)

@@ -30,11 +30,14 @@ class _Scene:
             ServerSettings(**settings),
             lambda record, why: self.decided.append(("end", why)),
             lambda record, why: self.decided.append(("condemn", why)),
+            lambda: next(self.times),
         )
 
-    def look(self, now: float, value: int) -> bool:
+    def look(self, now: float, value: int, stall: float = 0.0) -> bool:
+        """Look at ``now`` and, should the time be taken again, ``stall`` seconds later."""
+        self.times = iter((now, now + stall))
         self.worker.board.cells[0] = value
-        return self.watch.look(self.record, now)
+        return self.watch.look(self.record)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +79,15 @@ def test_a_new_operation_starts_a_new_clock() -> None:
     for count in range(1, 50):
         scene.look(100.0 + count * 1.5, count * 16 + Operation.STEP)
     assert scene.decided == []
+
+
+def test_time_in_which_the_watch_did_not_run_is_nobody_s() -> None:
+    scene = _Scene(step_deadline=2.0)
+    scene.look(100.0, 16 + Operation.STEP, stall=10.0)
+    scene.look(111.9, 16 + Operation.STEP)
+    assert scene.decided == []
+    scene.look(112.1, 16 + Operation.STEP)
+    assert len(scene.decided) == 1
 
 
 def test_without_a_deadline_nothing_is_ever_condemned_and_the_watch_may_rest() -> None:

@@ -4,9 +4,11 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from time import monotonic
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -145,6 +147,25 @@ def test_a_deadline_never_passes_early(talk: tuple[Channel, Peer]) -> None:
     with pytest.raises(TimeoutError):
         channel.recv(deadline)
     assert monotonic() >= deadline
+
+
+def test_what_came_in_time_is_taken_by_who_looks_too_late(
+    talk: tuple[Channel, Peer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    channel, peer = talk
+    patience, calls = Channel._patience, []
+
+    def stalled(*args: Any) -> float | None:
+        calls.append(args)
+        if len(calls) == 2:
+            peer.send(b"in time")
+            time.sleep(max(0.0, deadline - monotonic()))
+        return patience(*args)
+
+    monkeypatch.setattr(Channel, "_patience", stalled)
+    deadline = monotonic() + 0.2
+    assert channel.recv(deadline) == b"in time"
+    assert len(calls) == 2
 
 
 def test_a_deadline_holds_though_the_peer_keeps_talking(talk: tuple[Channel, Peer]) -> None:
