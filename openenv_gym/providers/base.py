@@ -52,6 +52,8 @@ class Provider(ABC):
         self.owner = os.getpid()
         self._base_url: str | None = None
         self._launched: str | None = None
+        #: What the user allows for the start, of which ``wait_ready`` gets what is left.
+        self._allowed: float | None = None
         self._lock = threading.Lock()
 
     @abstractmethod
@@ -116,7 +118,7 @@ class Provider(ABC):
                     return self._base_url, False
                 self._base_url = None
                 self.stop()
-            deadline = deadline_in(timeout)
+            self._allowed, deadline = timeout, deadline_in(timeout)
             base_url, self._launched = self._launched, None
             try:
                 base_url = base_url or self.start()

@@ -90,7 +90,7 @@ class ProcessProvider(Provider):
     def wait_ready(self, timeout: float | None) -> None:
         """Wait for the child's announcement. See :meth:`Provider.wait_ready`."""
         if self._ready >= 0:
-            self._said = json.loads(self._announcement(deadline_in(timeout), timeout))
+            self._said = json.loads(self._announcement(deadline_in(timeout)))
 
     def located(self, base_url: str) -> str:
         """Return the address that the child announced."""
@@ -179,12 +179,12 @@ class ProcessProvider(Provider):
         with contextlib.suppress(AttributeError, OSError):
             self._pidfd = os.pidfd_open(self._pid)
 
-    def _announcement(self, deadline: float | None, timeout: float | None = None) -> bytes:
+    def _announcement(self, deadline: float | None) -> bytes:
         """Return the line that the child writes when it is ready."""
         line = b""
         while not line.endswith(b"\n"):
             if not select.select([self._ready], [], [], time_left(deadline))[0]:
-                span = round(timeout or 0.0, 1)
+                span = self._allowed or 0.0
                 raise StartupTimeoutError(
                     f"the server for {self.target!r} was not ready within startup_timeout={span:g} s."
                     f" {self._last_words()}",
