@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -83,7 +82,6 @@ def _garbage(case: Case) -> Iterator[str]:
     """Throw a wrapper away."""
     wrapper: VectorWrapper[Any, Any, Any, Any, Any] | None = VectorWrapper(case.envs)
     del wrapper
-    gc.collect()
     if case.envs.closed:
         yield "the env is closed afterwards"
     case.repeat(case.trace[:2])
