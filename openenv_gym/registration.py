@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
@@ -33,8 +34,11 @@ def register_all() -> None:
     _add("openenv/Echo-v0", {"target": "echo"})
     _add("openenv/Gym-v0", {"env_id": None})
     _add("openenv/Remote-v0", {})
-    for name, target in _entry_points():
-        _add(name if "/" in name else f"openenv/{name}", {"target": target, "time_limit": False})
+    for name, target, package in _entry_points():
+        try:
+            _add(name if "/" in name else f"openenv/{name}", {"target": target, "time_limit": False})
+        except gym.error.Error as exc:  # a package that has nothing to do with the script must not stop it
+            warnings.warn(f"the entry point {name!r} of {package} cannot be an id: {exc}", stacklevel=2)
     for spec in list(gym.registry.values()):
         _mirror(spec)
 
@@ -145,13 +149,13 @@ def _spec(env_id: str) -> EnvSpec:
         raise ConfigError(f"{env_id!r} cannot be mirrored: {exc}") from exc
 
 
-def _entry_points() -> Iterator[tuple[str, str]]:
-    """Yield name and value of the entry points of our group. Nothing is imported for it."""
+def _entry_points() -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and package of the entry points of our group. Nothing is imported for it."""
     if any(_mentions_group(folder) for folder in sys.path):
         from importlib.metadata import entry_points
 
         for point in entry_points(group=GROUP):
-            yield point.name, point.value
+            yield point.name, point.value, point.dist.name if point.dist is not None else "a package"
 
 
 def _mentions_group(folder: str) -> bool:

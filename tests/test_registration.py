@@ -171,6 +171,14 @@ def test_other_packages_add_ids_by_entry_points(monkeypatch: pytest.MonkeyPatch,
     assert "acme_points" not in sys.modules
 
 
+def test_an_entry_point_that_is_no_id_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _distribution(tmp_path, "[openenv_gym.envs]\nno id = acme_points:Env\nacme/Left-v0 = acme_points:Left\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.warns(UserWarning, match=r"'no id' of acme-points cannot be an id: Malformed environment ID"):
+        register_all()
+    assert kwargs("acme/Left-v0") == {"target": "acme_points:Left", "time_limit": False}
+
+
 def test_entry_points_of_other_groups_cost_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _distribution(tmp_path, "[console_scripts]\nacme = acme_points:main\n")
     monkeypatch.syspath_prepend(tmp_path)
