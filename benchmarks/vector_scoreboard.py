@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import textwrap
 import warnings
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from openenv_gym.testing import VectorEnvCheckError, check_vector_env
@@ -26,6 +27,7 @@ from openenv_gym.testing.vector import RULES
 
 LANES = 3
 LONGEST = 180
+WIDTH = 110
 SIGNS = {"kept": "✓", "violated": "✗", "not checked": "–"}
 
 
@@ -100,7 +102,13 @@ def cartpole() -> gym.Env[Any, Any]:
 
 
 def sync(autoreset_mode: str) -> VectorEnv[Any, Any, Any]:
-    return SyncVectorEnv([cartpole] * LANES, autoreset_mode=autoreset_mode)
+    return gym.make_vec(
+        "CartPole-v1",
+        LANES,
+        vectorization_mode="sync",
+        vector_kwargs={"autoreset_mode": autoreset_mode},
+        render_mode="rgb_array",
+    )
 
 
 def async_shared(autoreset_mode: str) -> VectorEnv[Any, Any, Any]:
@@ -112,7 +120,7 @@ def async_piped(autoreset_mode: str) -> VectorEnv[Any, Any, Any]:
 
 
 def cartpole_vector() -> VectorEnv[Any, Any, Any]:
-    return gym.make_vec("CartPole-v1", LANES, vectorization_mode="vector_entry_point")
+    return gym.make_vec("CartPole-v1", LANES, render_mode="rgb_array")
 
 
 def atari(autoreset_mode: str) -> VectorEnv[Any, Any, Any]:
@@ -144,7 +152,7 @@ def subprocesses() -> VectorEnv[Any, Any, Any]:
 def remote(autoreset_mode: str) -> VectorEnv[Any, Any, Any]:
     import openenv_gym  # noqa: F401 - registers the ids
 
-    return gym.make_vec("remote/CartPole-v1", LANES, autoreset_mode=autoreset_mode)
+    return gym.make_vec("remote/CartPole-v1", LANES, autoreset_mode=autoreset_mode, render_mode="rgb_array")
 
 
 class Subject(NamedTuple):
@@ -204,7 +212,8 @@ def table(results: dict[str, Any]) -> list[str]:
     for item in found:
         if item["problems"]:
             lines += [f"**{item['title']}**", ""]
-            lines += [f"* `{rule}`: {text}" for rule, text in sorted(item["problems"].items())]
+            problems = [f"* `{rule}`: {text}" for rule, text in sorted(item["problems"].items())]
+            lines += [textwrap.fill(text, WIDTH, subsequent_indent="  ") for text in problems]
             lines.append("")
     return lines
 
