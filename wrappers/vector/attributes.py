@@ -113,7 +113,8 @@ class LaneAttributes:
             ]
             if not all(missing):
                 raise
-            raise AttributeError(f"the lanes have no attribute {name!r}") from exc
+            owner = "the environment's own vector class has" if self.native else "the lanes have"
+            raise AttributeError(f"{owner} no attribute {name!r}") from exc
 
 
 def _joined(replies: list[Any]) -> tuple[Any, ...]:

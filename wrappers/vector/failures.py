@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import struct
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from openenv_gym.errors import OpenEnvError, VectorEnvError
+from openenv_gym.errors import OpenEnvError, RemoteProtocolError, VectorEnvError
 
-__all__ = ["describe_lanes", "facts_of", "vector_error"]
+__all__ = ["MALFORMED", "describe_lanes", "facts_of", "malformed", "vector_error", "warn"]
 
 _MOST_SHOWN = 3
+#: What taking a reply that does not fit raises.
+MALFORMED = (RemoteProtocolError, LookupError, TypeError, ValueError, struct.error)
 
 
 def facts_of(cause: OpenEnvError) -> dict[str, Any]:
@@ -45,6 +49,19 @@ def vector_error(errors: Mapping[int, OpenEnvError], n: int, partial: Any = None
     error.mask[list(errors)] = True
     error.partial = partial
     return error
+
+
+def malformed(server: str, exc: Exception) -> RemoteProtocolError:
+    """Return the error for a reply that does not fit."""
+    error = RemoteProtocolError(f"{server} sent a reply that does not fit the protocol: {exc}", server=server)
+    error.__cause__ = exc
+    return error
+
+
+def warn(texts: Sequence[str]) -> None:
+    """Pass on what a server warns of."""
+    for text in texts:
+        warnings.warn(text, UserWarning, stacklevel=2)
 
 
 def describe_lanes(lanes: Sequence[int]) -> str:

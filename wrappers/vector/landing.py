@@ -63,6 +63,8 @@ class Landing:
         if len(flags) != len(lanes):
             raise ValueError(f"{len(flags)} flags came for {len(lanes)} lanes")
         where = slice(part.first, part.stop) if isinstance(lanes, range) else list(lanes)
+        if reply.batch_info is not None or type(reply.rewards) is list:
+            self.rewards = self.rewards.astype(rewards.dtype, copy=False)  # as the vector class has them
         self.rewards[where] = rewards
         self.flags[where] = flags & ENDED
         self._note(part, reply, lanes)

@@ -21,11 +21,11 @@ from openenv_gym.errors import OpenEnvError
 from openenv_gym.protocol.messages import Step
 
 from .batches import empty_batch, put_rows, take_rows
-from .failures import facts_of, vector_error
+from .failures import MALFORMED, facts_of, malformed, vector_error, warn
 from .fleet import Part
 from .infos import batch_infos
 from .landing import ENDED, TRUNCATED, ended, infos_of, lane_errors, lanes_of, rewards_of
-from .stepper import MALFORMED, Stepper, malformed, warn
+from .stepper import Stepper
 
 __all__ = ["Batch", "Ready"]
 
@@ -251,7 +251,7 @@ class Ready:
         try:
             self._arrive(part, reply)
         except MALFORMED as exc:
-            error = malformed(part, exc)
+            error = malformed(part.server, exc)
             part.lose(error)
             self._lost(part, error)
         self._pump(part)

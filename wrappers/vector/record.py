@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import VectorEnv, VectorWrapper
 
@@ -12,7 +12,13 @@ from ..recording import Recorder
 __all__ = ["RecordTrajectory"]
 
 
-class RecordTrajectory(VectorWrapper[Any, Any, Any, Any, Any]):
+if TYPE_CHECKING:
+    _Wrapper = VectorWrapper[Any, Any, Any, Any, Any]
+else:
+    _Wrapper = VectorWrapper  # generic from Gymnasium 1.4 on
+
+
+class RecordTrajectory(_Wrapper):
     """Records every reset and step of a vector environment, bit for bit; works with any.
 
     Files, seeds and errors are as for :class:`openenv_gym.wrappers.RecordTrajectory`, and

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import struct
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from openenv_gym.errors import InvalidActionError, OpenEnvError, RemoteProtocolError
+from openenv_gym.errors import ConfigError, InvalidActionError, OpenEnvError
 from openenv_gym.protocol.columns import column_codec
 from openenv_gym.protocol.messages import Reset, Step
 from openenv_gym.protocol.values import pack
 
 from .batches import LastSeen, cut, empty_batch, length_of, take_rows
-from .failures import vector_error
+from .failures import MALFORMED, malformed, vector_error, warn
 from .fleet import Fleet, Part
 from .landing import Landing, ended
 from .recovery import Recovery
 
-__all__ = ["MALFORMED", "Stepper", "malformed", "warn"]
+__all__ = ["Stepper"]
 
-#: What taking a reply that does not fit raises.
-MALFORMED = (RemoteProtocolError, LookupError, TypeError, ValueError, struct.error)
 _Land = Callable[[Landing, Part, Any], None]
 
 
@@ -310,7 +306,7 @@ class Stepper:
         try:
             land(self._landing, part, reply)
         except MALFORMED as exc:
-            error = malformed(part, exc)
+            error = malformed(part.server, exc)
             part.lose(error)
             self._landing.fail(part, error)
             return
@@ -378,22 +374,10 @@ class Stepper:
             self._buffer = landing.batch
         result = (landing.batch, *between, landing.infos())
         if landing.errors:
+            for error in landing.errors.values():
+                if isinstance(error, ConfigError):  # refused: nothing was executed
+                    raise error
             lanes = list(landing.errors)
             self.unready[lanes], self.revive[lanes], self.untold[lanes] = True, False, False
             raise vector_error(landing.errors, self._n, result) from landing.errors[min(lanes)]
         return result
-
-
-def malformed(part: Part, exc: Exception) -> RemoteProtocolError:
-    """Return the error for a reply that does not fit."""
-    error = RemoteProtocolError(
-        f"{part.server} sent a reply that does not fit the protocol: {exc}", server=part.server
-    )
-    error.__cause__ = exc
-    return error
-
-
-def warn(texts: Sequence[str]) -> None:
-    """Pass on what a server warns of."""
-    for text in texts:
-        warnings.warn(text, UserWarning, stacklevel=2)

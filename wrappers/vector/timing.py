@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium.vector import VectorEnv, VectorWrapper
@@ -16,7 +16,13 @@ from .times import LaneTimes
 __all__ = ["StepTiming"]
 
 
-class StepTiming(VectorWrapper[Any, Any, Any, Any, Any]):
+if TYPE_CHECKING:
+    _Wrapper = VectorWrapper[Any, Any, Any, Any, Any]
+else:
+    _Wrapper = VectorWrapper  # generic from Gymnasium 1.4 on
+
+
+class StepTiming(_Wrapper):
     """Puts ``infos["timing"]`` into each step: a dict of float64 arrays of shape ``(num_envs,)``, in seconds.
 
     =============== ======================================================================================

@@ -319,7 +319,8 @@ class TestLife:
             wrapper.reset(seed=0)
             del wrapper
             gc.collect()
-            envs.step(np.zeros(2, np.int64))
+            # Wrappers of older versions of Gymnasium close what they wrap when they go.
+            assert envs.closed == hasattr(gym.vector.VectorWrapper, "__del__")
 
     def test_close_may_come_twice_and_without_a_wait(self) -> None:
         with making("Sleep-v0", 2, env_kwargs={"step": 5.0}, lane_threads=2) as envs:
@@ -434,3 +435,57 @@ class TestMakeVec:
             assert not isinstance(envs, RemoteEnv)
             assert not isinstance(envs, SyncVectorEnv)
             assert repr(envs) == "RemoteVectorEnv(remote/CartPole-v1, num_envs=1)"
+
+
+class TestNative:
+    """The environment's own vector class, served."""
+
+    def local(self, lanes: int) -> Any:
+        return gym.make_vec("CartPole-v1", num_envs=lanes, vectorization_mode="vector_entry_point")
+
+    def test_results_are_those_of_the_class(self) -> None:
+        with making("CartPole-v1", 6, lanes="native") as envs:
+            mine = self.local(6)
+            assert envs.metadata == mine.metadata
+            assert len(envs._stepper.fleet.parts) == 1
+            assert difference(envs.reset(seed=3), mine.reset(seed=3)) is None
+            rng = np.random.default_rng(0)
+            for step in range(200):
+                actions = rng.integers(0, 2, 6)
+                assert difference(envs.step(actions), mine.step(actions), f"step {step}") is None
+            mine.close()
+
+    def test_on_several_servers_the_seed_moves_on_with_the_lanes(self) -> None:
+        with making("CartPole-v1", 2, lanes="native") as first:
+            server = first._stepper.fleet.parts[0].opener
+            token = server.provider.token  # type: ignore[union-attr]
+            about = {"base_url": [first.base_url[0]] * 2, "token": token}
+            with making("CartPole-v1", 5, lanes="native", **about) as envs:
+                parts = [self.local(3), self.local(2)]
+                due = [part.reset(seed=seed)[0] for part, seed in zip(parts, (7, 10), strict=True)]
+                assert difference(envs.reset(seed=7)[0], np.concatenate(due)) is None
+                for part in parts:
+                    part.close()
+
+    def test_what_the_class_lacks_is_said(self) -> None:
+        with making("CartPole-v1", 2, lanes="native") as envs:
+            envs.reset(seed=0)
+            with pytest.raises(ConfigError, match=r"does not know options\['reset_mask'\]"):
+                envs.reset(options={"reset_mask": np.array([True, False])})
+            envs.step(np.zeros(2, np.int64))
+            with pytest.raises(AttributeError, match="own vector class has no attribute 'get_attr'"):
+                envs.get_attr("gravity")
+            with pytest.raises(ConfigError, match="stepped apart"):
+                envs.send([0, 0])
+
+    @pytest.mark.parametrize(
+        ("env_id", "mode", "says"),
+        [
+            ("CartPole-v1", "SameStep", "ask for its own mode"),
+            ("CartPole-v1", "Disabled", "ask for its own mode"),
+            ("Pendulum-v1", None, "has no vector_entry_point"),
+        ],
+    )
+    def test_what_cannot_be_had_is_said_at_once(self, env_id: str, mode: str | None, says: str) -> None:
+        with pytest.raises(ConfigError, match=says), making(env_id, 2, lanes="native", autoreset_mode=mode):
+            pass
