@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -18,6 +19,9 @@ IN_CI = os.environ.get("OPENENV_CI") == "1"
 for _name in [name for name in os.environ if name.startswith("OPENENV_")]:
     if _name not in ("OPENENV_CI", "OPENENV_HYPOTHESIS"):
         del os.environ[_name]
+# A shell's background jobs ignore Ctrl-C, and so would every server that a test sends it to.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
 os.environ.setdefault("MUJOCO_GL", "egl")
