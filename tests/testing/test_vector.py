@@ -64,7 +64,7 @@ def test_the_faults_of_async_vector_env_are_found(shared_memory: bool) -> None:
 
 
 def test_an_error_says_what_is_wrong_and_what_to_do() -> None:
-    class Wrong(SyncVectorEnv[Any, Any]):
+    class Wrong(SyncVectorEnv):
         def step(self, actions: Any) -> Any:
             observations, rewards, *rest = super().step(actions)
             return (observations, rewards.tolist(), *rest)
@@ -92,7 +92,7 @@ def test_an_env_without_a_factory_is_checked_as_far_as_that_goes() -> None:
 
 
 def test_a_mode_that_the_factory_refuses_is_not_checked() -> None:
-    def make(autoreset_mode: str) -> SyncVectorEnv[Any, Any]:
+    def make(autoreset_mode: str) -> SyncVectorEnv:
         if autoreset_mode == "Disabled":
             raise ValueError("no such mode")
         return SyncVectorEnv([cartpole] * 2, autoreset_mode=autoreset_mode)
@@ -108,7 +108,7 @@ def test_a_mode_that_the_factory_refuses_is_not_checked() -> None:
 
 
 def test_a_factory_that_makes_nothing_raises_what_it_raises() -> None:
-    def make(autoreset_mode: str) -> SyncVectorEnv[Any, Any]:
+    def make(autoreset_mode: str) -> SyncVectorEnv:
         raise RuntimeError("no display")
 
     with pytest.raises(RuntimeError, match="no display"):
@@ -125,7 +125,7 @@ def test_a_policy_chooses_the_actions() -> None:
 
 
 def test_a_reference_stands_for_env_fns() -> None:
-    class Anonymous(SyncVectorEnv[Any, Any]):
+    class Anonymous(SyncVectorEnv):
         def __init__(self, env_fns: Any, **options: Any) -> None:
             super().__init__(env_fns, **options)
             del self.env_fns
@@ -138,7 +138,7 @@ def test_a_reference_stands_for_env_fns() -> None:
 
 
 def test_a_failing_rollout_is_one_problem() -> None:
-    class Failing(SyncVectorEnv[Any, Any]):
+    class Failing(SyncVectorEnv):
         def step(self, actions: Any) -> Any:
             raise OSError("the simulator is gone")
 

@@ -11,14 +11,14 @@ from tests.support.testenvs import RenderEnv
 
 from .vectors import cartpole, problems
 
-Env = SyncVectorEnv[Any, Any]
+Env = SyncVectorEnv
 Change = Callable[..., Any]
 
 
 def stepping(change: Callable[[list[Any]], None]) -> type[Env]:
     """Return a vector environment whose results of ``step`` are changed."""
 
-    class Changed(SyncVectorEnv[Any, Any]):
+    class Changed(SyncVectorEnv):
         def step(self, actions: Any) -> Any:
             result: list[Any] = list(super().step(actions))
             change(result)
@@ -66,7 +66,7 @@ def test_observations_are_in_their_space(make: Callable[[Any], Any], says: str) 
 
 
 def test_seeds_count_up() -> None:
-    class Same(SyncVectorEnv[Any, Any]):
+    class Same(SyncVectorEnv):
         def reset(self, *, seed: Any = None, options: Any = None) -> Any:
             return super().reset(seed=[seed] * 3 if isinstance(seed, int) else seed, options=options)
 
@@ -74,7 +74,7 @@ def test_seeds_count_up() -> None:
 
 
 def test_seeds_count() -> None:
-    class Unseeded(SyncVectorEnv[Any, Any]):
+    class Unseeded(SyncVectorEnv):
         def reset(self, *, seed: Any = None, options: Any = None) -> Any:
             return super().reset(options=options)
 
@@ -85,7 +85,7 @@ def test_seeds_count() -> None:
 
 
 def test_lists_of_seeds_have_their_length() -> None:
-    class Lenient(SyncVectorEnv[Any, Any]):
+    class Lenient(SyncVectorEnv):
         def reset(self, *, seed: Any = None, options: Any = None) -> Any:
             return super().reset(seed=seed[:3] if isinstance(seed, list) else seed, options=options)
 
@@ -93,7 +93,7 @@ def test_lists_of_seeds_have_their_length() -> None:
 
 
 def test_masked_resets_leave_the_others_alone() -> None:
-    class Everyone(SyncVectorEnv[Any, Any]):
+    class Everyone(SyncVectorEnv):
         def reset(self, *, seed: Any = None, options: Any = None) -> Any:
             return super().reset(seed=seed)
 
@@ -103,7 +103,7 @@ def test_masked_resets_leave_the_others_alone() -> None:
 
 
 def test_masked_resets_reset_their_lanes() -> None:
-    class Nobody(SyncVectorEnv[Any, Any]):
+    class Nobody(SyncVectorEnv):
         def reset(self, *, seed: Any = None, options: Any = None) -> Any:
             if options is None:
                 return super().reset(seed=seed)
@@ -114,7 +114,7 @@ def test_masked_resets_reset_their_lanes() -> None:
 
 
 def test_lanes_outside_the_mask_have_no_info() -> None:
-    class Chatty(SyncVectorEnv[Any, Any]):
+    class Chatty(SyncVectorEnv):
         def reset(self, *, seed: Any = None, options: Any = None) -> Any:
             observations, _ = super().reset(seed=seed, options=options)
             return observations, {"x": np.ones(3), "_x": np.ones(3, np.bool_)}
@@ -124,7 +124,7 @@ def test_lanes_outside_the_mask_have_no_info() -> None:
 
 
 def test_results_stay_as_they_were() -> None:
-    class Reusing(SyncVectorEnv[Any, Any]):
+    class Reusing(SyncVectorEnv):
         def __init__(self, env_fns: Any, **options: Any) -> None:
             super().__init__(env_fns, copy=False, **options)
             self.copy = True  # which it says, and does not do
@@ -144,7 +144,7 @@ def test_results_stay_as_they_were() -> None:
 
 
 def test_buffers_may_be_handed_out_on_demand() -> None:
-    class Buffers(SyncVectorEnv[Any, Any]):
+    class Buffers(SyncVectorEnv):
         def __init__(self, env_fns: Any, **options: Any) -> None:
             super().__init__(env_fns, copy=False, **options)
 
@@ -152,7 +152,7 @@ def test_buffers_may_be_handed_out_on_demand() -> None:
 
 
 def test_actions_are_left_alone() -> None:
-    class Clearing(SyncVectorEnv[Any, Any]):
+    class Clearing(SyncVectorEnv):
         def step(self, actions: Any) -> Any:
             result = super().step(actions)
             actions[:] = 7
@@ -163,7 +163,7 @@ def test_actions_are_left_alone() -> None:
 
 
 def test_missing_actions_are_refused() -> None:
-    class Filling(SyncVectorEnv[Any, Any]):
+    class Filling(SyncVectorEnv):
         def step(self, actions: Any) -> Any:
             return super().step(np.resize(actions, 3))
 
@@ -171,7 +171,7 @@ def test_missing_actions_are_refused() -> None:
 
 
 def test_a_refusal_changes_nothing() -> None:
-    class Counting(SyncVectorEnv[Any, Any]):
+    class Counting(SyncVectorEnv):
         refused = 0
 
         def step(self, actions: Any) -> Any:
@@ -193,7 +193,7 @@ def test_a_refusal_changes_nothing() -> None:
     ],
 )
 def test_frames_are_pictures(frames: Any, says: str) -> None:
-    class Drawing(SyncVectorEnv[Any, Any]):
+    class Drawing(SyncVectorEnv):
         def render(self) -> Any:
             return frames
 

@@ -15,10 +15,10 @@ from .vectors import cartpole, problems
 NEXT, SAME, DISABLED = "NextStep", "SameStep", "Disabled"
 
 
-def with_infos(change: Callable[[dict[str, Any]], dict[str, Any]]) -> type[SyncVectorEnv[Any, Any]]:
+def with_infos(change: Callable[[dict[str, Any]], dict[str, Any]]) -> type[SyncVectorEnv]:
     """Return a vector environment whose infos of ``step`` are changed."""
 
-    class Changed(SyncVectorEnv[Any, Any]):
+    class Changed(SyncVectorEnv):
         def step(self, actions: Any) -> Any:
             *rest, infos = super().step(actions)
             return (*rest, change(infos))
@@ -47,7 +47,7 @@ def test_infos_have_their_layout(extra: dict[str, Any], says: str) -> None:
 
 
 def test_a_lane_is_reset_in_the_next_step() -> None:
-    class SteppingOn(SyncVectorEnv[Any, Any]):
+    class SteppingOn(SyncVectorEnv):
         def step(self, actions: Any) -> Any:
             if self.metadata["autoreset_mode"].value == NEXT:
                 self._autoreset_envs[:] = False
@@ -100,7 +100,7 @@ def test_final_infos_are_in_no_other_mode() -> None:
 
 
 def test_the_action_of_a_reset_is_ignored() -> None:
-    class Using(SyncVectorEnv[Any, Any]):
+    class Using(SyncVectorEnv):
         def step(self, actions: Any) -> Any:
             over = self._autoreset_envs.copy()
             result = super().step(actions)
@@ -112,7 +112,7 @@ def test_the_action_of_a_reset_is_ignored() -> None:
 
 
 def test_a_reset_lane_is_not_reset_again() -> None:
-    class Forgetful(SyncVectorEnv[Any, Any]):
+    class Forgetful(SyncVectorEnv):
         def reset(self, *, seed: Any = None, options: Any = None) -> Any:
             over = self._autoreset_envs.copy()
             result = super().reset(seed=seed, options=options)
@@ -126,7 +126,7 @@ def test_a_reset_lane_is_not_reset_again() -> None:
 
 
 def test_finished_lanes_are_not_stepped_in_disabled() -> None:
-    class Lenient(SyncVectorEnv[Any, Any]):
+    class Lenient(SyncVectorEnv):
         def step(self, actions: Any) -> Any:
             if self.metadata["autoreset_mode"].value == DISABLED:
                 self._autoreset_envs[:] = False
@@ -138,7 +138,7 @@ def test_finished_lanes_are_not_stepped_in_disabled() -> None:
 
 
 def test_results_are_those_of_the_reference() -> None:
-    class Rounding(SyncVectorEnv[Any, Any]):
+    class Rounding(SyncVectorEnv):
         def step(self, actions: Any) -> Any:
             observations, *rest = super().step(actions)
             return (observations.round(3), *rest)

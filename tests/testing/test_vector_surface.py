@@ -13,7 +13,7 @@ from .vectors import cartpole, problems
 ALL = {mode.value for mode in AutoresetMode}
 
 
-class Broken(SyncVectorEnv[Any, Any]):
+class Broken(SyncVectorEnv):
     """Does ``harm`` at the end of its constructor."""
 
     def __init__(self, env_fns: Any, **options: Any) -> None:
@@ -24,7 +24,7 @@ class Broken(SyncVectorEnv[Any, Any]):
         raise AssertionError
 
 
-def says(cls: type[SyncVectorEnv[Any, Any]], rule: str) -> str:
+def says(cls: type[SyncVectorEnv], rule: str) -> str:
     """Return the one sentence that the checker says of ``cls`` about ``rule``, in all modes."""
     found = problems(cls, steps=2)[rule]
     assert set(found) == ALL
@@ -75,7 +75,7 @@ def test_render_mode_is_one_of_them() -> None:
 
 
 def test_the_mode_is_the_one_asked_for() -> None:
-    class Stubborn(SyncVectorEnv[Any, Any]):
+    class Stubborn(SyncVectorEnv):
         def __init__(self, env_fns: Any, autoreset_mode: Any) -> None:
             super().__init__(env_fns, autoreset_mode="NextStep")
 
@@ -113,7 +113,7 @@ def test_metadata_of_all_vector_environments_is_left_alone(monkeypatch: pytest.M
 
 
 def test_attributes_of_lanes_are_tuples() -> None:
-    class Lists(SyncVectorEnv[Any, Any]):
+    class Lists(SyncVectorEnv):
         def get_attr(self, name: str) -> Any:
             return list(super().get_attr(name))
 
@@ -140,12 +140,12 @@ def test_the_spec_makes_the_same_env() -> None:
 
 
 def test_close_may_be_called_twice() -> None:
-    class Once(SyncVectorEnv[Any, Any]):
+    class Once(SyncVectorEnv):
         def close(self, **kwargs: Any) -> None:
             assert not hasattr(self, "gone")
             self.gone = True
 
-    class Unsaid(SyncVectorEnv[Any, Any]):
+    class Unsaid(SyncVectorEnv):
         def close(self, **kwargs: Any) -> None:
             self.close_extras()
 

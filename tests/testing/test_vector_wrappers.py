@@ -23,7 +23,7 @@ def test_wrappers_run_on_boxes() -> None:
 
 
 def test_a_wrapper_that_fails_is_named() -> None:
-    class Text(SyncVectorEnv[Any, Any]):
+    class Text(SyncVectorEnv):
         def __init__(self, env_fns: Any, **options: Any) -> None:
             super().__init__(env_fns, **options)
             self.metadata["autoreset_mode"] = self.autoreset_mode.value
@@ -50,7 +50,7 @@ def test_statistics_are_those_of_the_episode(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_lists_have_what_the_masks_say() -> None:
-    class Unmasked(SyncVectorEnv[Any, Any]):
+    class Unmasked(SyncVectorEnv):
         def step(self, actions: Any) -> Any:
             *rest, infos = super().step(actions)
             return (*rest, {**infos, "x": list(range(3)), "_x": [True] * 3})
@@ -60,7 +60,7 @@ def test_lists_have_what_the_masks_say() -> None:
 
 
 def test_garbage_collection_closes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Eager(gym.vector.VectorWrapper[Any, Any, Any, Any, Any]):
+    class Eager(gym.vector.VectorWrapper):
         def __del__(self) -> None:
             self.env.close()
 

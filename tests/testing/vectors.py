@@ -10,7 +10,10 @@ from gymnasium.vector import SyncVectorEnv
 
 from openenv_gym.testing import VectorEnvCheckError, VectorReport, check_vector_env
 
-__all__ = ["cartpole", "kept", "problems"]
+__all__ = ["GYMNASIUMS_OWN", "cartpole", "kept", "problems"]
+
+#: The rules that SyncVectorEnv and VectorWrapper themselves break before Gymnasium 1.4.
+GYMNASIUMS_OWN = ("garbage", "missing-actions", "own-metadata") if gym.__version__ < "1.4" else ()
 
 
 def cartpole() -> gym.Env[Any, Any]:
@@ -18,7 +21,7 @@ def cartpole() -> gym.Env[Any, Any]:
 
 
 def problems(
-    cls: type[SyncVectorEnv[Any, Any]],
+    cls: type[SyncVectorEnv],
     make: Callable[[], gym.Env[Any, Any]] = cartpole,
     **options: Any,
 ) -> dict[str, dict[str, str]]:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -10,14 +9,15 @@ from gymnasium.vector import SyncVectorEnv
 from openenv_gym.testing import check_vector_env
 from openenv_gym.wrappers.trajectory import ResetCall, Trajectory
 from openenv_gym.wrappers.vector import RecordTrajectory
+from tests.testing.vectors import GYMNASIUMS_OWN
 
 
-def make() -> SyncVectorEnv[Any, Any]:
+def make() -> SyncVectorEnv:
     return SyncVectorEnv([lambda: gym.make("CartPole-v1")] * 2)
 
 
 def test_a_recorded_env_keeps_the_contract(tmp_path: Path) -> None:
-    report = check_vector_env(lambda: RecordTrajectory(make(), tmp_path), steps=40)
+    report = check_vector_env(lambda: RecordTrajectory(make(), tmp_path), steps=40, skip=GYMNASIUMS_OWN)
     assert report.outcome("reference") == "kept"
 
 

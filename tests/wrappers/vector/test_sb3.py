@@ -34,7 +34,7 @@ class Adapter(VecEnvMethods, Base):
     pass
 
 
-def sync(make: Callable[[], Any], n: int = 2, mode: str = "SameStep") -> SyncVectorEnv[Any, Any]:
+def sync(make: Callable[[], Any], n: int = 2, mode: str = "SameStep") -> SyncVectorEnv:
     return SyncVectorEnv([make] * n, autoreset_mode=mode)
 
 
@@ -113,7 +113,7 @@ def test_infos_and_last_observations_are_the_lanes(mode: str) -> None:
 def test_seeds_are_used_once() -> None:
     seen: list[Any] = []
 
-    class Listening(SyncVectorEnv[Any, Any]):
+    class Listening(SyncVectorEnv):
         def reset(self, *, seed: Any = None, options: Any = None) -> Any:
             seen.append(seed)
             return super().reset(seed=seed, options=options)
@@ -206,7 +206,7 @@ def with_base(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("with_base")
 def test_environments_that_cannot_be_adapted_are_refused() -> None:
-    class Silent(SyncVectorEnv[Any, Any]):
+    class Silent(SyncVectorEnv):
         def __init__(self) -> None:
             super().__init__([AttrEnv])
             self.metadata["autoreset_mode"] = "NextStep"

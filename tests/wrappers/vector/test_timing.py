@@ -11,6 +11,7 @@ from openenv_gym.errors import ConfigError
 from openenv_gym.testing import check_vector_env
 from openenv_gym.wrappers.vector import StepTiming
 from tests.support.testenvs import AttrEnv
+from tests.testing.vectors import GYMNASIUMS_OWN
 
 PARTS = ("total", "queue", "environment", "codec", "network")
 
@@ -67,7 +68,7 @@ def test_a_local_step_is_all_environment() -> None:
 
 def test_the_contract_is_kept() -> None:
     # Times never repeat themselves, so what rests on repetition is left open.
-    skipped = ("seeding", "reference")
+    skipped = ("seeding", "reference", *GYMNASIUMS_OWN)
     report = check_vector_env(lambda: StepTiming(remote()), steps=6, skip=skipped)
     assert report.outcome("infos") == "kept"
 
