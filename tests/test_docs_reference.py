@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from dataclasses import fields
 from itertools import groupby
@@ -18,6 +19,7 @@ from openenv_gym.servers import problems
 from openenv_gym.servers.app import create_app
 from openenv_gym.servers.settings import ServerSettings, env_variable, flag
 from openenv_gym.servers.targets import resolve
+from openenv_gym.wrappers.vector import RemoteVectorEnv
 from tests.tree import ROOT, parse, sources
 
 DOCS = ROOT / "docs"
@@ -169,6 +171,12 @@ def test_every_variable_that_is_read_is_in_the_reference() -> None:
     documented = re.findall(r"OPENENV_\w+", _page("reference/python.md") + _page("reference/server.md"))
     code = "".join(path.read_text(encoding="utf-8") for path in sources().values())
     assert set(re.findall(r"\"(OPENENV_[A-Z_]+[A-Z])\"", code)) - set(documented) <= INTERNAL
+
+
+def test_every_argument_of_a_vector_environment_stands_in_its_table() -> None:
+    rows = [line for line in _page("vector.md").splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert set(inspect.signature(RemoteVectorEnv).parameters) - {"kwargs"} <= named
 
 
 def test_the_architecture_names_every_module() -> None:

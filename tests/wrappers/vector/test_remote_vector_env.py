@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import copy
 import gc
-import inspect
 import json
 import multiprocessing
 import pickle
-import re
 from typing import Any
 
 import gymnasium as gym
@@ -31,7 +29,6 @@ from openenv_gym.testing import difference
 from openenv_gym.wrappers.vector import RemoteVectorEnv
 from tests.support import testenvs
 from tests.support.faultenvs import live_peak, notes
-from tests.tree import ROOT
 
 from .rollouts import compare, local, making
 
@@ -492,12 +489,3 @@ class TestNative:
     def test_what_cannot_be_had_is_said_at_once(self, env_id: str, mode: str | None, says: str) -> None:
         with pytest.raises(ConfigError, match=says), making(env_id, 2, lanes="native", autoreset_mode=mode):
             pass
-
-
-def test_every_argument_stands_in_the_document() -> None:
-    text = (ROOT / "docs" / "vector.md").read_text(encoding="utf-8")
-    table = {
-        name for line in text.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)`", line)
-    }
-    parameters = set(inspect.signature(RemoteVectorEnv.__init__).parameters) - {"self", "kwargs"}
-    assert parameters <= table
