@@ -66,7 +66,7 @@ class ToyVectorEnv(VectorEnv[Any, Any, Any]):
         self.public = 0
 
 
-class MaskedVectorEnv(SyncVectorEnv[Any, Any]):
+class MaskedVectorEnv(SyncVectorEnv):  # no generic class in Gymnasium 1.2
     """Knows masks, and has the mode it is told to have."""
 
     def __init__(self, num_envs: int, autoreset_mode: Any = AutoresetMode.NEXT_STEP) -> None:
