@@ -26,8 +26,12 @@ class SplitConnection(Connection):
 
     :meth:`post` sends a request, :meth:`collect` waits for its reply. Arguments and errors are those of the
     base class, and so is what happens when the connection is lost: nothing is executed twice.
+
+    Attributes:
+        unreachable: Whether the server could not be reached when the session was to end.
     """
 
+    unreachable: bool = False
     _parked: tuple[Flow[Welcome], Any] | None = None
     _due: float | None = None
     _asked: float | None = None
@@ -231,4 +235,5 @@ class SplitConnection(Connection):
 
     def _not_in_order(self, exc: Exception) -> None:
         _LOG.debug("%s: the session was not closed in order: %s", self._talk.server, exc)
+        self.unreachable = isinstance(exc, ServerConnectionError)
         self.drop()

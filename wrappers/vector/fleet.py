@@ -14,6 +14,7 @@ from openenv_gym import __version__
 from openenv_gym.client.deadline import time_left
 from openenv_gym.client.opening import Offer, Opener
 from openenv_gym.client.split import SplitConnection
+from openenv_gym.client.sync import CLOSE_TIMEOUT
 from openenv_gym.errors import (
     CapacityError,
     EnvironmentMismatchError,
@@ -152,11 +153,15 @@ class Fleet:
                 part.connection = part.opener.begin(patient=False)
             for part in self.parts:
                 self._complete(part)
-        except BaseException:
+        except Exception:
             self.close()
-            for opener in openers:
-                opener.forget()
             raise
+        except BaseException:  # an interrupt waits for nothing
+            self.discard()
+            raise
+        finally:
+            for opener in [*openers, *(part.opener for part in self.parts)]:
+                opener.forget()
 
     def begin(self, parts: Iterable[Part]) -> dict[int, OpenEnvError]:
         """Ask for new sessions for parts that lost theirs; return by first lane what went wrong.
@@ -192,17 +197,19 @@ class Fleet:
         Args:
             deadline: When to stop waiting for them (``time.monotonic()``).
         """
-        connections = [part.connection for part in self.parts if part.connection is not None]
+        living = [(part.server, part.connection) for part in self.parts if part.connection is not None]
         for part in self.parts:
             part.connection = None
-        for connection in connections:
-            left = time_left(deadline)
-            if left is None:
-                connection.begin_close()
-            else:
-                connection.begin_close(left)
-        for connection in connections:
-            connection.close()
+        left = time_left(deadline)
+        unreachable: set[str] = set()  # not asked again, since each attempt takes its time
+        for end in (lambda c: c.begin_close(CLOSE_TIMEOUT if left is None else left), SplitConnection.close):
+            for server, connection in living:
+                if server in unreachable:
+                    connection.drop()
+                else:
+                    end(connection)
+                if connection.unreachable:
+                    unreachable.add(server)
 
     def discard(self) -> bool:
         """Let go of all sessions without waiting; return whether there were any. Never raises."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from gymnasium import spaces
 
+from openenv_gym.client import flows
 from openenv_gym.client.settings import ClientSettings
 from openenv_gym.errors import (
     CapacityError,
@@ -219,3 +220,36 @@ def test_settings_of_the_client_reach_every_opener() -> None:
         "ws://b:2",
     ]
     assert isinstance(told.servers[0], ClientSettings)
+
+
+def test_a_server_that_is_gone_is_not_asked_for_every_session(
+    opened: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = opened.enter_context(Parallel(greeting=offer(1, 9, 9)))
+    fleet = fleet_of(arguments(server.base_url, lanes_per_worker=1))
+    for part in fleet.parts:
+        assert part.connection is not None and part.connection._channel is not None
+        part.connection._channel.abort()
+    attempts = []
+    monkeypatch.setattr(flows.Conversation, "recover", lambda self, *_: attempts.append(self) or lost(self))
+    fleet.close()
+    assert len(attempts) == 1
+
+
+def lost(talk: Any) -> Iterator[Any]:
+    raise ServerConnectionError("nobody is there", server=talk.server)
+    yield
+
+
+def test_an_interrupt_while_sessions_open_waits_for_nothing(
+    opened: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = opened.enter_context(Parallel(greeting=offer(2, 9, 9)))
+
+    def interrupt(self: Any, part: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Fleet, "_complete", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        fleet_of(arguments(server.base_url))
+    assert "close" not in server.seen
