@@ -30,13 +30,18 @@ def check(name: str, reference: Make | None, steps: int, **kwargs: Any) -> None:
 
 @pytest.mark.parametrize("kwargs", [{}, {"servers": 2}, {"lanes_per_worker": 1, "lane_threads": 1}], ids=str)
 def test_remote_lanes_keep_every_rule(kwargs: dict[str, Any]) -> None:
-    check("remote/CartPole-v1", lambda: gym.make("CartPole-v1"), 60, render_mode="rgb_array", **kwargs)
+    check("remote/CartPole-v1", lambda: gym.make("CartPole-v1"), 60, **kwargs)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_remote_lanes_keep_every_rule_with_every_space(kind: str) -> None:
     env_id = f"tests.support.testenvs:Space-{kind}-v0"
     check("openenv/Gym-v0", lambda: SpaceEnv(kind), 16, env_id=env_id, provider="inprocess")
+
+
+def test_remote_lanes_keep_every_rule_when_they_draw() -> None:
+    env_id, drawing = "tests.support.testenvs:Render-v0", {"render_mode": "rgb_array", "max_episode_steps": 9}
+    check("openenv/Gym-v0", None, 20, env_id=env_id, provider="inprocess", **drawing)
 
 
 def test_bundled_environments_keep_every_rule() -> None:
