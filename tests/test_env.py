@@ -581,13 +581,14 @@ again.close()
 
 
 def test_an_async_vector_env_shares_one_server() -> None:
-    before = len(_shared)
+    before = set(_shared)
     vector = gym.vector.AsyncVectorEnv([lambda: gym.make("remote/CartPole-v1")] * 2)
     observations, _ = vector.reset(seed=1)
     assert observations.shape == (2, 4)
     vector.step(np.array([0, 1]))
     vector.close()
-    assert len(_shared) == before + 1
+    assert {key[1] for key in set(_shared) - before} <= {"CartPole-v1"}
+    assert sum(key[:2] == ("process", "CartPole-v1") for key in _shared) == 1
 
 
 def test_version_is_said_to_the_server() -> None:
