@@ -30,8 +30,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="Roll out Echo and CartPole, each on a server of its own.",
     )
     parser.add_argument("--steps", type=int, default=2000, metavar="N", help="CartPole steps (default: 2000)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of CartPole and its actions (default: 0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed of CartPole and its actions (default: 0)"
+    )
     options = parser.parse_args(argv)
+    if options.steps < 1 or options.seed < 0:
+        parser.error("--steps is at least 1, and --seed at least 0")
     print(f"openenv_gym {openenv_gym.__version__}, gymnasium {gym.__version__}\n")
     _echo()
     print()

@@ -26,3 +26,11 @@ def test_unknown_option_ends_with_code_2(capsys: pytest.CaptureFixture[str]) -> 
         main(["--step-count", "3"])
     assert ended.value.code == 2
     assert "--step-count" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--steps", "0"], ["--steps", "-1"], ["--seed", "-1"]])
+def test_an_impossible_number_ends_with_code_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+    assert "--steps is at least 1" in capsys.readouterr().err
