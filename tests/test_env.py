@@ -540,16 +540,16 @@ def test_threads_may_step_in_turns() -> None:
 
 
 def test_the_embedded_server_is_started_again_when_it_was_killed() -> None:
-    env = RemoteEnv("CartPole-v1", provider_kwargs={"workers": 1})
+    env = RemoteEnv("echo", provider_kwargs={"workers": 1})
     opener = env._opener
     assert opener is not None and opener.provider is not None
     env.reset()
     os.kill(opener.provider._pid, signal.SIGKILL)  # type: ignore[attr-defined]
-    with pytest.raises(ServerConnectionError, match=r"has ended \(killed by SIGKILL\)"):
-        for _ in range(3):
-            env.step(0)
+    with pytest.raises((ServerConnectionError, SessionLostError), match="killed"):
+        for _ in range(100_000):  # some steps may be done before the worker knows
+            env.step("still there?")
     env.reset()
-    env.step(0)
+    env.step("again")
     env.close()
 
 

@@ -187,7 +187,10 @@ def test_entry_points_of_other_groups_cost_nothing(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_import_itself_reads_no_metadata() -> None:
-    code = "import gymnasium, sys, openenv_gym; print('importlib.metadata' in sys.modules)"
+    code = (
+        "import gymnasium, sys; before = 'importlib.metadata' in sys.modules; import openenv_gym;"
+        " print(not before and 'importlib.metadata' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
     assert done.stderr == ""

@@ -175,18 +175,21 @@ def _read_refusal(
 def _refusal(endpoint: Endpoint, response: Response | None, head: bytes) -> OpenEnvError:
     """Return what a response other than 101 means."""
     server = str(endpoint)
-    if response is None:
-        line = head.partition(b"\r\n")[0].decode("latin-1")
+    line = head.partition(b"\r\n")[0].decode("latin-1")
+    body = b"" if response is None else response.body
+    try:
+        told = msgspec.json.decode(body, type=_Refusal)
+        return from_wire(told.code, told.message, told.details, server=server)
+    except msgspec.DecodeError:
+        pass
+    number = line.split(" ")[1:2]
+    if not line.startswith("HTTP/") or not number or not number[0].isdecimal():
         return ServerConnectionError(
             f"{server} answered the WebSocket handshake with {line!r}; it may be another program",
             server=server,
         )
-    try:
-        told = msgspec.json.decode(response.body, type=_Refusal)
-        return from_wire(told.code, told.message, told.details, server=server)
-    except msgspec.DecodeError:
-        pass
-    status = response.status_code
+    status = int(number[0])
+    location = None if response is None else response.headers.get("Location")
     if status == 401:
         return AuthenticationError(
             f"{server} wants a token; pass token= or set OPENENV_TOKEN", server=server, status=status
@@ -199,9 +202,7 @@ def _refusal(endpoint: Endpoint, response: Response | None, head: bytes) -> Open
             server=server,
             status=status,
         )
-    return ServerConnectionError(
-        _hint(server, status, response.headers.get("Location")), server=server, status=status
-    )
+    return ServerConnectionError(_hint(server, status, location), server=server, status=status)
 
 
 def _hint(server: str, status: int, location: str | None) -> str:

@@ -153,7 +153,7 @@ def test_a_redirect_names_its_target_without_secrets() -> None:
 
 def test_a_body_that_never_ends_is_not_waited_for_beyond_the_deadline() -> None:
     answer = answering("403 Forbidden", b"", headers="Transfer-Encoding: chunked\r\n")
-    with listening(answer) as endpoint, pytest.raises(ServerConnectionError, match=r"HTTP/1.1 403 Forbidden"):
+    with listening(answer) as endpoint, pytest.raises(ForbiddenError, match="forbids"):
         connect(endpoint, deadline_in(1))
 
 
