@@ -158,6 +158,7 @@ def test_the_child_has_our_folder_and_search_path_but_not_our_settings(
     monkeypatch.chdir(tmp_path)
     for name in ("OPENENV_TOKEN", "OPENENV_BASE_URL", "OPENENV_PORT", "OPENENV_POLL"):
         monkeypatch.setenv(name, "1")
+    monkeypatch.delenv("OPENENV_CI", raising=False)
     provider = make("probe_target:EchoEnv")
     provider.ensure(30)
     line = next(line for line in provider.logs().splitlines() if line.startswith("["))
