@@ -16,6 +16,7 @@ from gymnasium.envs.registration import EnvSpec
 from . import __version__
 from . import spaces as spaces  # its import makes our own spaces known to the wire
 from .client.attributes import RemoteAttributes
+from .client.episode import INTERRUPTED, Episode, Obstacle
 from .client.opening import Opener, take_target
 from .client.secrets import redact
 from .client.settings import take_settings
@@ -25,7 +26,6 @@ from .errors import (
     ConfigError,
     EnvClosedError,
     EnvironmentMismatchError,
-    InterruptedStepError,
     NotCopyableError,
     OpenEnvError,
     RemoteProtocolError,
@@ -34,7 +34,7 @@ from .errors import (
     SessionLostError,
 )
 from .protocol.columns import column_codec
-from .protocol.messages import Call, Render, Reset, Set, Step
+from .protocol.messages import Render, Reset, Step
 from .protocol.specs import from_spec
 from .protocol.values import pack
 
@@ -48,7 +48,6 @@ _FLAGS = [
     tuple(np.bool_(bool(flags & bit)) if flags & (bit << 2) else bool(flags & bit) for bit in (1, 2))
     for flags in range(32)
 ]
-_CHANGING = {Step: "step", Reset: "reset", Set: "assignment", Call: "method call"}
 
 
 class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
@@ -83,14 +82,8 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
 
     _opener: Opener | None = None
     _connection: Connection | None = None
-    #: The connection while there is an episode to step.
-    _live: Connection | None = None
-    _obstacle: tuple[type[OpenEnvError], str] = (
-        ResetNeededError,
-        "there is no episode yet; call reset() first",
-    )
+    _episode: Episode
     _closed: bool = False
-    _interrupted: bool = False
     _truncate: bool = False
     _last: Any = None
     #: Whether a step has to do more than to return.
@@ -108,6 +101,7 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
         time_limit: bool = True,
         **kwargs: Any,
     ) -> None:
+        self._episode = Episode()
         target = take_target(target, time_limit, kwargs)
         settings = take_settings(kwargs)
         self._opener = Opener(
@@ -139,27 +133,37 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
             RemoteEnvironmentError: The environment raised.
             SessionLostError, ServerConnectionError: The episode is lost (unless ``on_error="truncate"``).
         """
-        connection = self._live
+        connection, episode, done = self._connection, self._episode, False
         if connection is None:
             self._refuse()
-        column = self._encode_action(action, "action")
         try:
-            reply = connection.request(Step, column)
-        except BaseException as exc:
-            return self._step_failed(exc)
-        try:
-            observation = self._decode_observation(reply.observations)
-            rewards, infos = reply.rewards, reply.infos
-            reward = _DOUBLE(rewards)[0] if type(rewards) is bytes else rewards[0]
-            terminated, truncated = _FLAGS[reply.flags[0]]
-            info = infos[0] if infos is not None else {}
-        except (RemoteProtocolError, LookupError, TypeError, struct.error) as exc:
-            raise self._malformed(exc) from exc
-        if reply.warnings:
-            _warn(reply.warnings)
-        if self._watching:
-            self._keep_up(observation, reply.timing)
-        return observation, reward, terminated, truncated, info
+            with connection.lock:
+                if not episode.live:
+                    self._refuse()
+                column = self._encode_action(action, "action")
+                episode.live = False
+                try:
+                    reply = connection.request(Step, column)
+                except BaseException as exc:
+                    return self._step_failed(exc)
+                try:
+                    observation = self._decode_observation(reply.observations)
+                    rewards, infos = reply.rewards, reply.infos
+                    reward = _DOUBLE(rewards)[0] if type(rewards) is bytes else rewards[0]
+                    terminated, truncated = _FLAGS[reply.flags[0]]
+                    info = infos[0] if infos is not None else {}
+                except (RemoteProtocolError, LookupError, TypeError, struct.error) as exc:
+                    raise self._malformed(exc) from exc
+                if reply.warnings:
+                    _warn(reply.warnings)
+                if self._watching:
+                    self._keep_up(observation, reply.timing)
+                done = episode.live = True
+            return observation, reward, terminated, truncated, info
+        except BaseException:
+            if done:  # an interrupt at the very end: nobody gets the result
+                episode.live = False
+            raise
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -180,13 +184,12 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
         super().reset(seed=seed)
         seeds = None if seed is None else [pack(seed, "seed")]
         packed = pack(options, "options")
-        connection = self._standing()
-        self._live = None
-        self._obstacle = ResetNeededError, "the last reset() failed; call it again"
+        connection, episode = self._standing(), self._episode
+        episode.live, episode.obstacle = False, INTERRUPTED[Reset]
         try:
             reply = connection.request(Reset, seeds, packed)
         except BaseException as exc:
-            self._failed(exc, Reset)
+            self._failed(exc, False, (ResetNeededError, "the last reset() failed; call it again"))
             raise
         finally:
             self._forward()
@@ -195,14 +198,13 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
             info = reply.infos[0] if reply.infos is not None else {}
         except (RemoteProtocolError, LookupError, TypeError) as exc:
             raise self._malformed(exc) from exc
-        self._interrupted = False
-        self._live = connection
         self._last = observation if self._truncate else None
         self._watching = self._truncate or self._stopwatch is not None or _PRINTED.isEnabledFor(logging.INFO)
         if self._stopwatch is not None:
             self._stopwatch.take()
         if reply.warnings:
             _warn(reply.warnings)
+        episode.live, episode.obstacle = True, INTERRUPTED[Step]
         return observation, info
 
     def render(self) -> Any:
@@ -218,9 +220,9 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
         """Close the environment and end the session. Further calls do nothing."""
         if self._closed:
             return
-        connection, self._connection, self._live = self._connection, None, None
+        connection, self._connection, episode = self._connection, None, self._episode
         self._closed = True
-        self._obstacle = EnvClosedError, "the env is closed; make a new one"
+        episode.live, episode.obstacle = False, (EnvClosedError, "the env is closed; make a new one")
         if connection is not None:
             connection.close()
         self._forward()
@@ -271,13 +273,27 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
     # -- inside
 
     def _ask(self, kind: type, *args: Any) -> Any:
-        connection = self._connection
-        if connection is None or self._interrupted:
+        connection, episode, done = self._connection, self._episode, False
+        if connection is None:
             self._refuse()
         try:
-            return connection.request(kind, *args)
-        except BaseException as exc:
-            self._failed(exc, kind)
+            with connection.lock:
+                if episode.interrupted:
+                    self._refuse()
+                before = episode.live, episode.obstacle
+                if kind in INTERRUPTED:
+                    episode.live, episode.obstacle = False, INTERRUPTED[kind]
+                try:
+                    reply = connection.request(kind, *args)
+                except BaseException as exc:
+                    self._failed(exc, *before)
+                    raise
+                episode.live, episode.obstacle = before
+                done = kind in INTERRUPTED
+            return reply
+        except BaseException:
+            if done:  # an interrupt at the very end: nobody gets the result
+                episode.live, episode.obstacle = False, INTERRUPTED[kind]
             raise
 
     def _adopt(self, connection: Connection) -> None:
@@ -328,43 +344,36 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
         return connection
 
     def _refuse(self) -> NoReturn:
-        kind, message = self._obstacle
+        kind, message = self._episode.obstacle
         raise kind(message)
 
     def _step_failed(self, exc: BaseException) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Raise ``exc``, or return the truncated transition that stands for it."""
         self._times = None
-        self._failed(exc, Step)
+        self._failed(exc, True, INTERRUPTED[Step])
         if not self._truncate or not isinstance(exc, SessionLostError | ServerConnectionError):
             raise exc
         _LOG.warning("%s: the episode is truncated: %s", self.base_url, exc.message)
         facts = {"error": str(exc.code), "message": exc.message, "server": exc.server}
         return copy.deepcopy(self._last), 0.0, False, True, {"openenv": facts}
 
-    def _failed(self, exc: BaseException, kind: type) -> None:
-        """Note what a failed request means for the next ones."""
-        self._forward()
-        connection = self._connection
+    def _failed(self, exc: BaseException, live: bool, obstacle: Obstacle) -> None:
+        """Note what a failed request means for the next ones; the rest is what holds if it was answered."""
+        connection, episode = self._connection, self._episode
         if connection is not None and connection.over:
-            self._connection = self._live = None
+            self._connection, episode.live = None, False
             what = str(exc).partition("\n")[0]
-            self._obstacle = (
-                ResetNeededError,
-                f"call reset() to start a new session; the last one ended: {what}",
-            )
-        elif not isinstance(exc, OpenEnvError) and kind in _CHANGING:
-            self._live = None
-            self._interrupted = True
-            self._obstacle = (
-                InterruptedStepError,
-                f"the last {_CHANGING[kind]} was interrupted, so its result is unknown; call reset()",
-            )
+            text = f"call reset() to start a new session; the last one ended: {what}"
+            episode.obstacle = ResetNeededError, text
+        elif isinstance(exc, OpenEnvError):
+            episode.live, episode.obstacle = live, obstacle
+        self._forward()
 
     def _malformed(self, exc: Exception) -> RemoteProtocolError:
         if self._connection is not None:
             self._connection.drop()
-        self._connection = self._live = None
-        self._obstacle = ResetNeededError, "the server sent a reply that cannot be read; call reset()"
+        self._connection, self._episode.live = None, False
+        self._episode.obstacle = ResetNeededError, "the server sent a reply that cannot be read; call reset()"
         return RemoteProtocolError(
             f"{self.base_url} sent a reply that does not fit the protocol: {exc}", server=self.base_url
         )

@@ -63,14 +63,14 @@ class SplitConnection(Connection):
 
     def post(self, kind: Callable[..., Any], *args: Any) -> None:
         """Send a request. A connection that breaks meanwhile is noticed by :meth:`collect`."""
-        with self._lock:
+        with self.lock:
             channel = self._channel
             if channel is None:
                 channel = self._restored()
             wire = self.wire
             message = kind(wire.last_id + 1, *args)
+            self._due = deadline_in(self._limit)  # first: no interrupt may come between the next two lines
             frame = wire.send(message)
-            self._due = deadline_in(self._limit)
             try:
                 channel.send(frame)
             except ServerConnectionError:
@@ -89,7 +89,7 @@ class SplitConnection(Connection):
         Raises:
             TimeoutError: ``patience`` is over; the request stays outstanding, so this may be called again.
         """
-        with self._lock:
+        with self.lock:
             message, due, reply = self.wire.pending, self._due, None
             if message is None:
                 raise LocalProtocolError("no request is outstanding; post() one first")
@@ -121,7 +121,7 @@ class SplitConnection(Connection):
 
         A peer that was silent for long is asked for a sign of life, and given up when none comes in time.
         """
-        with self._lock:
+        with self.lock:
             channel, keepalive = self._channel, self._talk.keepalive
             if channel is None or channel.attend() != 0:
                 return True
@@ -146,7 +146,7 @@ class SplitConnection(Connection):
         Args:
             timeout: How long the server has for it, in seconds.
         """
-        with self._lock:
+        with self.lock:
             if self.over or self._parked is not None:
                 return
             self._limit = min(self._limit or timeout, timeout)
@@ -159,7 +159,7 @@ class SplitConnection(Connection):
 
     def close(self) -> None:
         """End the session; wait, for some seconds at most, until the environment is closed. Never raises."""
-        with self._lock:
+        with self.lock:
             try:
                 self.complete(deadline_in(CLOSE_TIMEOUT))
                 if not self.over and type(self.wire.pending) is not Close:

@@ -21,6 +21,7 @@ from ..errors import (
     SessionLostError,
 )
 from ..protocol.messages import Close, Error, Welcome
+from ..protocol.states import Phase
 from ..transport.channel import Channel
 from ..transport.endings import ChannelClosed, ChannelSilence
 from . import flows
@@ -31,6 +32,8 @@ __all__ = ["CLOSE_TIMEOUT", "NOTABLE", "Connection"]
 
 _LOG = logging.getLogger("openenv_gym.client")
 _T = TypeVar("_T")
+# Bound here because access through an Enum class runs Python code, once or more for every message.
+_IDLE = Phase.IDLE
 #: From this size on a reply is worth a word.
 NOTABLE = 4 << 20
 #: How much longer than the server a client waits for a call that has a deadline.
@@ -50,6 +53,7 @@ class Connection:
 
     Attributes:
         welcome: What the server said of the session.
+        lock: Held during a call; whoever holds it, too, between call and result keeps other threads out.
         over: Whether the session has ended, for this process at least.
         wire: The protocol session; ``wire.last_id + 1`` is the id of the next request.
 
@@ -74,13 +78,14 @@ class Connection:
         self._dial = dial
         self._channel: Channel | None = None
         # Re-entrant, so that a signal handler that calls back gets an error instead of a deadlock.
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._timeout = request_timeout
         self._limit = None if request_timeout is None else request_timeout + _DEADLINE_GRACE
         #: Until when a request that was given up may still be executed; the next one waits for it.
         self._occupied = 0.0
         self._silence = None if talk.keepalive is None else talk.keepalive[0]
         self._noted = False
+        self._calling = False
         try:
             self._open(talk.open(deadline, patient=patient))
         except BaseException:
@@ -99,29 +104,34 @@ class Connection:
             OpenEnvError: What the server reports, or how the connection was lost. :attr:`over` says whether
                 the session has ended with it.
         """
-        with self._lock:
-            channel = self._channel
-            if channel is None:
-                channel = self._restored()
-            wire = self.wire
-            message = kind(wire.last_id + 1, *args)
-            frame = wire.send(message)
-            deadline = None if self._limit is None else max(monotonic(), self._occupied) + self._limit
+        with self.lock:
+            if self._calling:
+                raise LocalProtocolError("a call is under way; a signal handler cannot make another one")
+            self._calling = True
             try:
-                channel.send(frame)
-                data = channel.recv(deadline, self._silence)
-                reply = wire.receive(data)
-                while reply is None:
+                channel, wire = self._channel, self.wire
+                if channel is None or wire.phase is not _IDLE:
+                    channel = self._settled()
+                deadline = None if self._limit is None else max(monotonic(), self._occupied) + self._limit
+                message = kind(wire.last_id + 1, *args)
+                frame = wire.send(message)
+                try:
+                    channel.send(frame)
                     data = channel.recv(deadline, self._silence)
                     reply = wire.receive(data)
-            except BaseException as exc:
-                reply = self._exceptional(exc, message, deadline)
-            else:
-                if len(data) > NOTABLE and not self._noted:
-                    self._note_size(len(data))
-            if type(reply) is Error:
-                raise self._error(reply)
-            return reply
+                    while reply is None:
+                        data = channel.recv(deadline, self._silence)
+                        reply = wire.receive(data)
+                except BaseException as exc:
+                    reply = self._exceptional(exc, message, deadline)
+                else:
+                    if len(data) > NOTABLE and not self._noted:
+                        self._note_size(len(data))
+                if type(reply) is Error:
+                    raise self._error(reply)
+                return reply
+            finally:
+                self._calling = False
 
     def check(self) -> None:
         """Make sure, without a request, that the session still stands; resume it when the connection is gone.
@@ -129,7 +139,7 @@ class Connection:
         Raises:
             OpenEnvError: It does not; nothing was executed.
         """
-        with self._lock:
+        with self.lock:
             channel = self._channel
             if channel is not None and channel.attend() < 0:
                 self._channel = None
@@ -139,7 +149,7 @@ class Connection:
 
     def close(self) -> None:
         """End the session; wait, for some seconds at most, until the environment is closed. Never raises."""
-        with self._lock:
+        with self.lock:
             if self.over:
                 return
             self._limit = min(self._limit or CLOSE_TIMEOUT, CLOSE_TIMEOUT)
@@ -178,7 +188,7 @@ class Connection:
     def forget(self) -> None:
         """In a forked child: leave the connection to the parent."""
         self.over = True
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         channel, self._channel = self._channel, None
         if channel is not None:
             channel.abort()  # closes this process's descriptor, which says nothing to the peer
@@ -191,6 +201,13 @@ class Connection:
     def _opened(self, welcome: Welcome) -> None:
         self.welcome = welcome
         self.wire = self._talk.wire
+
+    def _settled(self) -> Channel:
+        """Return a channel that is ready for a request, whatever interrupts left behind."""
+        self.wire.abandon()
+        if self._channel is not None and self.wire.phase is not _IDLE:
+            self._disconnect()
+        return self._channel or self._restored()
 
     def _restored(self) -> Channel:
         """Return a channel on which the session goes on."""
