@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hmac
 import time
 from collections import OrderedDict
@@ -60,11 +61,11 @@ class Records:
             self._check(record.token, token)
             if record.ending is None:
                 return record
-            raise record.ending
+            raise copy.copy(record.ending)
         if session in self._ended:
             known, ending = self._ended[session]
             self._check(known, token)
-            raise ending
+            raise copy.copy(ending)  # one that is raised again and again would keep every caller's frames
         raise SessionLostError(
             "the server does not know this session (it was restarted, or the session ended long ago);"
             " reset() starts a new one"

@@ -62,3 +62,14 @@ def test_the_dead_are_forgotten_in_the_end() -> None:
         records.find("0", _TOKEN)
     with pytest.raises(SessionLostError, match="was closed"):
         records.find("4999", _TOKEN)
+
+
+def test_to_tell_again_and_again_keeps_nothing_of_those_who_asked() -> None:
+    records = _records("a", "b")
+    records.living["a"].ending = kept = WorkerCrashedError("it crashed", exit_code=3)
+    records.end("b", Error("environment", "ValueError: x"))
+    for session in ("a", "a", "b", "b"):
+        with pytest.raises((WorkerCrashedError, RemoteEnvironmentError)) as caught:
+            records.find(session, _TOKEN)
+        assert len(caught.traceback) == 2
+    assert kept.__traceback__ is None
