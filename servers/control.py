@@ -1,7 +1,8 @@
 """What parent, template and workers say to each other: MessagePack over Unix sockets, with descriptors.
 
-A stream socket keeps the order of bytes and descriptors, so a message says how many of the descriptors
-that arrived so far are its own.
+A stream socket keeps the order of bytes and descriptors, and a read ends with the first bytes that
+descriptors came with: so each message that has some finds its own. A receiver that may open no more of them
+gets fewer or none; the message is given out all the same, with :data:`LOST` in their place.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import msgspec
 from openenv_gym.protocol.messages import Error
 
 __all__ = [
+    "LOST",
     "Attach",
     "Attached",
     "ControlSocket",
@@ -188,6 +190,8 @@ _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 _HEAD = struct.Struct("<IB")
 _MAX_FDS = 4
+LOST = -1
+"""Stands for a descriptor that was sent and could not be received."""
 
 
 class ControlSocket:
@@ -200,7 +204,7 @@ class ControlSocket:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self._received = bytearray()
-        self._fds: deque[int] = deque()
+        self._fds: deque[list[int]] = deque()  # those of one message each
         self._unsent: deque[tuple[memoryview, tuple[int, ...]]] = deque()
 
     def fileno(self) -> int:
@@ -210,9 +214,7 @@ class ControlSocket:
     def close(self) -> None:
         """Close the socket and every descriptor that nobody took."""
         self.sock.close()
-        for fd in self._fds:
-            _close(fd)
-        for _, fds in self._unsent:
+        for fds in (*self._fds, *(fds for _, fds in self._unsent)):
             for fd in fds:
                 _close(fd)
         self._fds.clear()
@@ -250,26 +252,28 @@ class ControlSocket:
 
     def fill(self) -> bool:
         """Read once; return False at the end of the stream. May raise BlockingIOError."""
-        data, ancillary, _, _ = self.sock.recvmsg(65536, socket.CMSG_SPACE(4 * _MAX_FDS))
+        data, ancillary, flags, _ = self.sock.recvmsg(65536, socket.CMSG_SPACE(4 * _MAX_FDS))
+        fds = array.array("i")
         for level, kind, payload in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                fds = array.array("i")
                 fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
-                self._fds.extend(fds)
+        if fds or flags & socket.MSG_CTRUNC:
+            self._fds.append(fds.tolist())
         self._received += data
         return bool(data)
 
     def take(self) -> tuple[Message, list[int]] | None:
-        """Return the next complete message and its descriptors, or None."""
+        """Return the next complete message and its descriptors (some :data:`LOST`), or None."""
         if len(self._received) < _HEAD.size:
             return None
         length, count = _HEAD.unpack_from(self._received)
         end = _HEAD.size + length
-        if len(self._received) < end or len(self._fds) < count:
+        if len(self._received) < end or (count and not self._fds):
             return None
         body = bytes(self._received[_HEAD.size : end])
         del self._received[:end]
-        return _DECODER.decode(body), [self._fds.popleft() for _ in range(count)]
+        fds = self._fds.popleft() if count else []
+        return _DECODER.decode(body), fds + [LOST] * (count - len(fds))
 
     def receive(self) -> tuple[Message, list[int]] | None:
         """Wait for the next message; None at the end of the stream."""

@@ -56,6 +56,8 @@ class Host:
     def handle(self, message: c.Message, fds: list[int]) -> None:
         """Do what the parent says."""
         match message:
+            case c.Open() | c.Attach() if fds[0] == c.LOST:
+                self._lost(message)
             case c.Open():
                 self._open(message, fds[0])
             case c.Attach():
@@ -105,6 +107,17 @@ class Host:
             advice = "raise the limit on threads (ulimit -u, pids of a container) or lower --max-sessions"
             seat.end(CapacityError(f"the session got no thread ({exc}); {advice}", option="max_sessions"))
             seat.run()
+
+    def _lost(self, message: c.Open | c.Attach) -> None:
+        """Do without a connection that this process may not open: it has ended."""
+        if isinstance(message, c.Attach):
+            self._report(c.Detached(message.session))
+            return
+        error = CapacityError(
+            "the worker may open no more files: raise the limit (ulimit -n), or use more --workers",
+            option="workers",
+        )
+        self._report(c.Ended(message.session, error_reply(error, alive=False)))
 
     def _attach(self, message: c.Attach, fd: int) -> None:
         channel = self._channel(fd, message)

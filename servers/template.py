@@ -8,6 +8,7 @@ ended.
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import json
 import os
@@ -103,19 +104,23 @@ class Template:
         parent = os.getpid()
         started: c.Message
         try:
+            if c.LOST in fds:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             if self._settings.start_method == "spawn":
                 pid = self._spawn(parent, fds)
             elif (pid := os.fork()) == 0:
                 self._become_worker(parent, control, board, log)
         except OSError as exc:  # such as a limit on processes: the workers that there are go on
-            advice = "raise the limit (ulimit -u, pids of a container) or use fewer workers"
-            os.write(log, f"no process for a worker: {exc.strerror}; {advice}\n".encode())
+            advice = "raise the limit (ulimit -u and -n, pids of a container) or use fewer workers"
+            with contextlib.suppress(OSError):
+                os.write(log, f"no process for a worker: {exc.strerror}; {advice}\n".encode())
             started = c.Exited(worker, os.EX_OSERR << 8)
         else:
             self._workers[pid] = worker
             started = c.Forked(worker, pid)
         for fd in fds:
-            os.close(fd)
+            if fd != c.LOST:
+                os.close(fd)
         self._tell(started)
 
     def _become_worker(self, parent: int, control: int, board: int, log: int) -> None:

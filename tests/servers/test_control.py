@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import socket
 from collections import deque
+from collections.abc import Iterator
 
 import pytest
 
@@ -71,6 +74,37 @@ def test_a_reader_that_does_not_read_never_blocks_the_sender(
     [late] = received[1][1]
     assert os.read(late, 10) == b"late"
     os.close(late)
+    left.close()
+    right.close()
+
+
+@contextlib.contextmanager
+def _no_more_files() -> Iterator[None]:
+    free = os.dup(0)
+    os.close(free)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_descriptor_that_cannot_be_received_is_lost_to_its_own_message_alone(
+    ends: tuple[c.ControlSocket, c.ControlSocket],
+) -> None:
+    left, right = ends
+    kept = _pipe_with(b"kept")
+    for session, fd in (("a", _pipe_with(b"lost")), ("b", kept)):
+        left.post(c.Attach(session, b""), [fd])
+    with _no_more_files():
+        assert right.fill()
+    assert right.receive() == (c.Attach("a", b""), [c.LOST])
+    item = right.receive()
+    assert item is not None
+    assert item[0] == c.Attach("b", b"")
+    assert os.read(item[1][0], 10) == b"kept"
+    os.close(item[1][0])
     left.close()
     right.close()
 

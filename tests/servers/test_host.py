@@ -295,3 +295,23 @@ def test_a_session_for_which_there_is_no_thread_is_refused_and_no_other_suffers(
 def test_a_message_that_is_none_of_a_hosts_is_logged(scene: _Scene, caplog: pytest.LogCaptureFixture) -> None:
     scene.host.handle(c.Fork(1), [])
     assert "Fork" in caplog.text
+
+
+def test_a_connection_that_was_lost_on_its_way_ends_the_session_it_was_to_open(scene: _Scene) -> None:
+    hello = encode(m.Hello(session="a" * 32, token=b"t" * 16))
+    scene.host.handle(c.Open("a" * 32, 0, hello, b"", True), [c.LOST])
+    ended = scene.wait_for(c.Ended, "a" * 32)
+    assert ended.error.code == "capacity"
+    assert "ulimit -n" in ended.error.message
+    assert scene.stages == []
+
+
+def test_a_connection_that_was_lost_on_its_way_leaves_its_session_detached(scene: _Scene) -> None:
+    session, client = scene.open()
+    _receive(client)
+    scene.host.handle(c.Attach(session, b""), [c.LOST])
+    scene.wait_for(c.Detached, session)
+    assert _ask(client, m.Get(1, "x")) == m.Value(1, ["x"])
+    assert _ask(client, m.Close(2)) == m.Closed(2)
+    client.abort()
+    scene.wait_for(c.Ended, session)

@@ -219,3 +219,18 @@ def test_a_worker_for_which_there_is_no_process_is_reported_and_the_template_goe
         worker.close()
     scene.link.close()
     os.waitpid(scene.pid, 0)
+
+
+def test_a_worker_whose_descriptors_did_not_arrive_is_reported_and_the_template_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours, theirs = socket.socketpair()
+    template = Template(c.ControlSocket(theirs), os.getpid(), ServerSettings(), resolve(_CRASH))
+    template._fork(7, [c.LOST] * 4)
+    assert c.ControlSocket(ours).receive() == (c.Exited(7, os.EX_OSERR << 8), [])
+    ours.close()
+    theirs.close()
+    for sock in (template._wake, template._waker):
+        sock.close()
+    for fd in template._parent:
+        os.close(fd)
