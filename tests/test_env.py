@@ -587,8 +587,8 @@ def test_an_async_vector_env_shares_one_server() -> None:
     assert observations.shape == (2, 4)
     vector.step(np.array([0, 1]))
     vector.close()
-    assert {key[1] for key in set(_shared) - before} <= {"CartPole-v1"}
-    assert sum(key[:2] == ("process", "CartPole-v1") for key in _shared) == 1
+    started = [key[:2] for key in set(_shared) - before]
+    assert started in ([], [("process", "CartPole-v1")])  # none, if an earlier test left one
 
 
 def test_version_is_said_to_the_server() -> None:

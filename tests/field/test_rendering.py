@@ -86,7 +86,7 @@ def test_f075_an_unsupported_mode_fails_where_the_env_is_made(env_id: str, mode:
         make = partial(gym.make, f"remote/{env_id}", base_url=url)
         with pytest.raises(ConfigError, match=rf"not support render_mode '{mode}'; it supports 'rgb_array'"):
             make(render_mode=mode)
-        make().close()  # the only slot is free again
+        make(slot_timeout=10).close()  # the only slot comes free again
 
 
 def test_f075_modes_and_speed_are_those_of_the_instance(lake: Make, remote: Remote) -> None:
