@@ -10,8 +10,9 @@ from .values import unpack_ext
 
 __all__ = ["decode_reply", "decode_request", "encode"]
 
-#: msgspec raises RecursionError, not DecodeError, on a body that is nested too deeply.
-_MALFORMED = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+#: msgspec raises RecursionError, not DecodeError, on a body that is nested too deeply, and before 0.22 TypeError
+#: on a map whose key is no possible key.
+_MALFORMED = (msgspec.DecodeError, RecursionError, UnicodeDecodeError, TypeError)
 
 _ENCODER = msgspec.msgpack.Encoder()
 _REQUEST: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request, ext_hook=unpack_ext)
