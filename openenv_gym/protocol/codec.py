@@ -10,8 +10,8 @@ from .values import unpack_ext
 
 __all__ = ["decode_reply", "decode_request", "encode"]
 
-#: msgspec raises RecursionError, not DecodeError, on a body that is nested too deeply, and before 0.22 TypeError
-#: on a map whose key is no possible key.
+#: msgspec raises RecursionError, not DecodeError, on a body that is nested too deeply, and before 0.22
+#: TypeError on a map whose key is no possible key.
 _MALFORMED = (msgspec.DecodeError, RecursionError, UnicodeDecodeError, TypeError)
 
 _ENCODER = msgspec.msgpack.Encoder()
