@@ -7,18 +7,18 @@ import contextlib
 import os
 import signal
 import socket
-import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+
+import msgspec
 
 from openenv_gym.errors import CapacityError
 
 from . import control as c
 from .board import Board, Operation
+from .printed import Printed
 
 __all__ = ["ProcessWorker", "ThreadWorker", "Worker"]
-
-_LOG_LINES = 50
 
 
 class Worker:
@@ -44,7 +44,7 @@ class Worker:
         self.late: dict[str, int] = {}
         self.tainted = False
         self.alive = True
-        self.log: deque[str] = deque(maxlen=_LOG_LINES)
+        self.log: deque[str] = deque()
         self._free = list(range(places - 1, -1, -1))
 
     @property
@@ -118,14 +118,12 @@ class ProcessWorker(Worker):
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         self._link = c.ControlSocket(ours)
-        self._pipe, log = os.pipe()
-        os.set_blocking(self._pipe, False)
-        self._partial = b""
+        pipe, log = os.pipe()
+        self._printed = Printed(pipe)
+        self.log = self._printed.lines
         assert board.fd is not None
-        self.handover = (theirs.detach(), os.dup(board.fd), log, os.dup(self._pipe))
-        loop = asyncio.get_running_loop()
-        loop.add_reader(self._link.fileno(), self._readable)
-        loop.add_reader(self._pipe, self._read_log)
+        self.handover = (theirs.detach(), os.dup(board.fd), log, os.dup(pipe))
+        asyncio.get_running_loop().add_reader(self._link.fileno(), self._readable)
 
     @property
     def killable(self) -> bool:
@@ -151,12 +149,7 @@ class ProcessWorker(Worker):
         """Forget the process, which has ended; read what it printed last."""
         self.alive = False
         loop = asyncio.get_running_loop()
-        if self._pipe >= 0:
-            self._read_log()
-        if self._pipe >= 0:
-            loop.remove_reader(self._pipe)
-            os.close(self._pipe)
-            self._pipe = -1
+        self._printed.close()
         loop.remove_reader(self._link.fileno())
         loop.remove_writer(self._link.fileno())
         self._link.close()
@@ -169,8 +162,13 @@ class ProcessWorker(Worker):
             return
         except OSError:
             open_ = False
-        while (item := self._link.take()) is not None:
-            self._received(self, item[0])
+        try:
+            while (item := self._link.take()) is not None:
+                self._received(self, item[0])
+        except msgspec.DecodeError as exc:  # its code or its memory is broken, and nobody knows what follows
+            self.log.append(f"killed by the server, which cannot read what the worker says: {exc}")
+            self.kill()
+            open_ = False
         if not open_:
             self.alive = False
             asyncio.get_running_loop().remove_reader(self._link.fileno())
@@ -182,21 +180,3 @@ class ProcessWorker(Worker):
             self.alive, done = False, True
         if done:
             asyncio.get_running_loop().remove_writer(self._link.fileno())
-
-    def _read_log(self) -> None:
-        """Keep the last lines that the worker printed, and pass everything on to our own stderr."""
-        for _ in range(16):  # an environment that floods must not keep the loop from its other work
-            try:
-                data = os.read(self._pipe, 65536)
-            except BlockingIOError:
-                return
-            if not data:
-                asyncio.get_running_loop().remove_reader(self._pipe)
-                os.close(self._pipe)
-                self._pipe = -1
-                return
-            with contextlib.suppress(OSError):
-                os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, data)
-            *lines, self._partial = (self._partial + data).split(b"\n")
-            self._partial = self._partial[-65536:]
-            self.log.extend(line.decode("utf-8", "replace")[:2000] for line in lines[-_LOG_LINES:])

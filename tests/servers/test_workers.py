@@ -268,3 +268,22 @@ def test_killing_ends_the_process_and_all_that_it_started() -> None:
     assert select.select([child], [], [], 20.0)[0]
     os.close(child)
     process.stdout.close()
+
+
+@LOOPS
+def test_a_worker_that_talks_nonsense_is_killed(new_loop: Any) -> None:
+    async def tell(scene: _Scene) -> None:
+        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, process_group=0)
+        scene.worker.pid = child.pid
+        scene.link.post(c.Detached("a"))
+        scene.link.sock.send(b"\x01\0\0\0\0\xc1")
+        scene.link.post(c.Detached("b"))
+        while scene.worker.alive:
+            await asyncio.sleep(0)
+        assert scene.received == [(scene.worker, c.Detached("a"))]
+        assert "cannot read what the worker says" in scene.worker.log[-1]
+        assert child.wait(20) == -signal.SIGKILL
+        assert child.stdin is not None
+        child.stdin.close()
+
+    _story(tell, new_loop)
