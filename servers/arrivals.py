@@ -16,10 +16,9 @@ from openenv_gym.errors import (
     ServerTimeoutError,
 )
 from openenv_gym.protocol import frames
-from openenv_gym.protocol.codec import decode_request, encode
+from openenv_gym.protocol.codec import Greeting, decode_first, encode
 from openenv_gym.protocol.deflate import inflate
 from openenv_gym.protocol.masking import apply_mask
-from openenv_gym.protocol.messages import Hello, Resume
 
 from .pool import Arrival, Pool
 from .problems import problem, status_of
@@ -79,17 +78,16 @@ class Arrivals:
         Raises:
             OpenEnvError: There is none; the socket is still the caller's.
         """
-        message = decode_request(raw)
-        if isinstance(message, Hello):
+        _check_size(len(raw))
+        message = decode_first(raw)
+        if isinstance(message, Greeting):
             await self._pool.admit(message, raw, arrival)
-        elif isinstance(message, Resume):
+        else:
             record = self._pool.records.find(message.session, message.token)
             # Proof of life, before a worker that may be deep in a C call can give any.
             with contextlib.suppress(BlockingIOError):
                 arrival.sock.send(frames.frame(frames.PONG, masked=False))
             self._pool.attach(record, arrival)
-        else:
-            raise RemoteProtocolError("a connection begins with 'hello' or 'resume'")
 
 
 async def _first_message(arrival: Arrival) -> bytes:
@@ -113,17 +111,22 @@ async def _first_message(arrival: Arrival) -> bytes:
         size = 2 if length == 126 else 8
         await need(2 + size)
         length, offset = int.from_bytes(data[2 : 2 + size], "big"), 2 + size
-    if length > _LARGEST_FIRST:
-        raise MessageTooLargeError(
-            f"the first message has {length} bytes; until there is a session {_LARGEST_FIRST} are allowed",
-            size=length,
-            limit=_LARGEST_FIRST,
-        )
+    _check_size(length)
     end = offset + 4 + length
     await need(end)
     payload = apply_mask(data[offset + 4 : end], data[offset : offset + 4])
     arrival.unread = bytes(data[end:])
     return bytes(inflate(payload, _LARGEST_FIRST) if compressed else payload)
+
+
+def _check_size(size: int) -> None:
+    """Refuse a first message of so many bytes if that is too many."""
+    if size > _LARGEST_FIRST:
+        raise MessageTooLargeError(
+            f"the first message has {size} bytes; until there is a session {_LARGEST_FIRST} are allowed",
+            size=size,
+            limit=_LARGEST_FIRST,
+        )
 
 
 async def _turn_away(sock: socket.socket, exc: OpenEnvError) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 
 import msgspec
 
-from openenv_gym.protocol.messages import Hello
-from openenv_gym.protocol.values import pack
+from openenv_gym.protocol.codec import Greeting
 
 __all__ = ["Paces"]
 
@@ -28,14 +28,14 @@ class Paces:
         self._kinds: dict[bytes, asyncio.Future[bool | None]] = {}
         self._trying: dict[str, bytes] = {}
 
-    async def of(self, hello: Hello) -> bool | None:
+    async def of(self, hello: Greeting) -> bool | None:
         """Return whether the lanes of a session are slow; ``None``: its worker has to try, if it matters.
 
         Waits while another worker tries.
         """
         if not self._needed or hello.lanes == 1 or hello.native or hello.limits.threads:
             return None
-        kind = msgspec.msgpack.encode([pack(hello.env_kwargs, opaque=True), hello.render_mode])
+        kind = hashlib.blake2b(msgspec.msgpack.encode([hello.env_kwargs, hello.render_mode])).digest()
         while (known := self._kinds.get(kind)) is not None:
             if (slow := await asyncio.shield(known)) is not None:
                 return slow

@@ -16,7 +16,7 @@ from openenv_gym.errors import (
     SessionLostError,
     from_wire,
 )
-from openenv_gym.protocol.messages import Hello
+from openenv_gym.protocol.codec import Greeting
 
 from . import control as c
 from .building import check_hello
@@ -139,7 +139,7 @@ class Pool:
                 self._facts = await self._describe()
             return self._facts
 
-    async def admit(self, hello: Hello, raw: bytes, arrival: Arrival) -> None:
+    async def admit(self, hello: Greeting, raw: bytes, arrival: Arrival) -> None:
         """Give a newcomer a slot and a worker; from here on the worker owns the socket.
 
         Raises:
@@ -180,11 +180,11 @@ class Pool:
 
     def end(self, record: Record, reason: OpenEnvError, *, now: bool = False) -> None:
         """End a session."""
-        record.ending = reason
+        record.ending, record.since = reason, time.monotonic()
         record.worker.send(c.End(record.session, str(reason.code), reason.message, reason.details, now))
 
     def condemn(self, record: Record, reason: OpenEnvError) -> None:
-        """End a session whose call overran its deadline.
+        """End a session whose call overran its deadline, or whose worker does not react.
 
         Alone in a worker process, the process is killed. Otherwise the call cannot be stopped: the client is
         told, the slot is freed, and the worker gets no new sessions.

@@ -12,9 +12,21 @@ import pytest
 
 from openenv_gym.errors import LocalProtocolError, RemoteProtocolError
 from openenv_gym.protocol import walks
-from openenv_gym.protocol.codec import decode_reply, decode_request, encode
+from openenv_gym.protocol.codec import Greeting, decode_first, decode_reply, decode_request, encode
 from openenv_gym.protocol.extensions import Code
-from openenv_gym.protocol.messages import Close, Closed, Error, Hello, Limits, Reply, Request, Step, Value
+from openenv_gym.protocol.messages import (
+    Close,
+    Closed,
+    Error,
+    Hello,
+    Limits,
+    Reply,
+    Request,
+    Reset,
+    Resume,
+    Step,
+    Value,
+)
 from openenv_gym.protocol.session import Session, Side
 from openenv_gym.protocol.states import Phase
 from tests.support import handwritten
@@ -219,3 +231,35 @@ def test_each_side_reads_what_the_other_sends() -> None:
 def test_a_value_that_was_not_packed_is_a_fault_of_this_side(value: Any) -> None:
     with pytest.raises(LocalProtocolError, match="cannot be encoded"):
         encode(Step(1, value))
+
+
+def test_what_begins_a_connection_is_read_but_for_the_constructor_arguments() -> None:
+    hello = Hello(session="a" * 32, token=bytes(16), env_kwargs={"a": 1}, lanes=3)
+    greeting = decode_first(encode(hello))
+    assert isinstance(greeting, Greeting)
+    assert (greeting.session, greeting.lanes) == (hello.session, 3)
+    assert bytes(greeting.env_kwargs) == msgspec.msgpack.encode({"a": 1})
+    bare = decode_first(encode(Hello(session="a" * 32, token=bytes(16))))
+    assert isinstance(bare, Greeting)
+    assert bytes(bare.env_kwargs) == b"\xc0"
+    resume = Resume(session="a" * 32, token=bytes(16))
+    assert decode_first(encode(resume)) == resume
+
+
+def test_constructor_arguments_take_no_time_before_there_is_a_session() -> None:
+    """What stands in them is no extension that exists, and its reader is never asked."""
+    raw = encode(Hello(session="a" * 32, token=bytes(16), env_kwargs={"a": 1}))
+    raw = raw.replace(b"\x81\xa1a\x01", b"\xd4\x7f\x00")
+    decode_first(raw)
+    with pytest.raises(RemoteProtocolError, match="extension 127 is unknown"):
+        decode_request(raw)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [b"", b"\xc1", b"\x01", encode(Reset(1)), b"\x91" * 100_000],
+    ids=["none", "bad", "int", "reset", "deep"],
+)
+def test_nothing_else_begins_a_connection(frame: bytes) -> None:
+    with pytest.raises(RemoteProtocolError, match="a connection begins with 'hello' or 'resume'"):
+        decode_first(frame)

@@ -11,7 +11,7 @@ import pytest
 from openenv_gym.errors import CapacityError, DeadlineExceededError, OpenEnvError
 from openenv_gym.protocol import frames
 from openenv_gym.protocol import messages as m
-from openenv_gym.protocol.codec import encode
+from openenv_gym.protocol.codec import decode_request, encode
 from openenv_gym.protocol.deflate import deflate
 from openenv_gym.servers import arrivals as module
 from openenv_gym.servers.arrivals import Arrivals, refusal
@@ -41,7 +41,10 @@ class _Pool:
     async def admit(self, hello: m.Hello, raw: bytes, arrival: Arrival) -> None:
         if self.refusal is not None:
             raise self.refusal
-        self.admitted.append((hello, raw, arrival))
+        whole = decode_request(raw)
+        assert isinstance(whole, m.Hello)
+        assert (hello.session, hello.token) == (whole.session, whole.token)
+        self.admitted.append((whole, raw, arrival))
         self._take(arrival)
 
     def attach(self, record: Record, arrival: Arrival) -> None:

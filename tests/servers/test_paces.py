@@ -7,13 +7,17 @@ from typing import Any
 
 import pytest
 
+from openenv_gym.protocol.codec import Greeting, decode_first, encode
 from openenv_gym.protocol.messages import Hello, Limits
 from openenv_gym.servers import paces as module
 from openenv_gym.servers.paces import Paces
 
 
-def _hello(number: int, **fields: Any) -> Hello:
-    return Hello(**{"session": f"{number:032x}", "token": bytes(16), "lanes": 2, **fields})
+def _hello(number: int, **fields: Any) -> Greeting:
+    hello = Hello(**{"session": f"{number:032x}", "token": bytes(16), "lanes": 2, **fields})
+    greeting = decode_first(encode(hello))
+    assert isinstance(greeting, Greeting)
+    return greeting
 
 
 def test_the_first_tries_and_the_others_go_by_it() -> None:

@@ -215,6 +215,10 @@ def test_a_text_message_ends_the_connection_and_not_the_session() -> None:
             "session_lost",
         ),
         ({"type": "websocket.receive", "bytes": encode(hello())}, "capacity"),
+        (
+            {"type": "websocket.receive", "bytes": encode(hello(client="x" * (1 << 20)))},
+            "message_too_large",
+        ),
         (None, "timeout"),
     ],
 )
