@@ -27,6 +27,11 @@ class Operation(IntEnum):
     CLOSE = 5
     VACANT = 15
 
+    @classmethod
+    def _missing_(cls, value: object) -> Operation:
+        """Take what a broken worker has written for nothing."""
+        return cls.VACANT
+
 
 class Board:
     """``places`` cells of shared memory.

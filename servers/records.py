@@ -28,7 +28,7 @@ class Record:
         limits: Deadlines the client asked for.
         detached: Whether its connection is lost.
         ending: Why it ends, once that is known.
-        value, since: The cell's newest value and when it was first seen.
+        value, since: The cell's newest value and when it was first seen, or when the session was told to end.
     """
 
     session: str

@@ -170,8 +170,10 @@ class Seat:
             if self._open():
                 while not self._done and self._converse():
                     pass
-        except BaseException:
+        except BaseException as exc:
             _LOG.exception("session %s failed", self.session)
+            failed = SessionLostError(f"the session failed at the server ({exc!r}), whose log says more")
+            self._last_words = self._last_words or error_reply(failed, alive=False)
         finally:
             self._leave()
 
@@ -181,8 +183,7 @@ class Seat:
             self._farewell()
             return False
         try:
-            hello = self._wire.receive(self._hello)
-            stage, facts = self._run(Operation.CONSTRUCTION, self.plan.build, hello, self._desk)
+            hello, stage, facts = self._run(Operation.CONSTRUCTION, self._construct)
         except BaseException as exc:
             self._last_words = error_reply(exc, alive=False, construction=True)
             self._farewell()
@@ -207,6 +208,10 @@ class Seat:
                 self._farewell()
                 return False
         return True
+
+    def _construct(self) -> tuple[m.Hello, Stage, dict[str, Any]]:
+        hello: m.Hello = self._wire.receive(self._hello)  # may take long: its maps may be an adversary's
+        return hello, *self.plan.build(hello, self._desk)
 
     def _converse(self) -> bool:
         """Serve one connection; return whether the session may go on with another."""
@@ -247,7 +252,7 @@ class Seat:
             send(data)
             if self._ending is not None:
                 return
-            if type(reply) is m.Closed:
+            if type(request) is m.Close:  # even if that raised: there is nothing left to close
                 self._done = True
                 return
 
@@ -261,7 +266,7 @@ class Seat:
         try:
             reply = self._run(_OPERATIONS.get(type(request), _OTHER), work, request)
         except BaseException as exc:
-            reply = error_reply(exc, request.id, alive=True)
+            reply = error_reply(exc, request.id, alive=type(request) is not m.Close)
         self._kept = reply
         return reply
 

@@ -17,6 +17,8 @@ __all__ = ["Watch"]
 
 _WITH_DEADLINES = 0.05
 _WITHOUT = 1.0
+_DEAF = 10.0
+"""Seconds after which a worker that was told to end an idle session, and did nothing, will not."""
 _LIMITED = (Operation.STEP, Operation.RESET, Operation.CONSTRUCTION)
 
 
@@ -74,6 +76,9 @@ class Watch:
         operation = Operation(value & 15)
         age = now - record.since
         if record.ending is not None:
+            if operation is Operation.IDLE and age > _DEAF:
+                record.since = now
+                self._condemn(record, record.ending)
             return False
         if operation is Operation.IDLE:
             idle = self._settings.idle_timeout

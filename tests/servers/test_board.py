@@ -23,3 +23,7 @@ def test_a_private_board_needs_no_descriptor() -> None:
     board.cells[1] = 5
     assert (board.fd, list(board.cells)) == (None, [0, 5])
     board.close()
+
+
+def test_what_a_broken_worker_writes_is_no_operation() -> None:
+    assert {Operation(value) for value in range(6, 16)} == {Operation.VACANT}

@@ -45,7 +45,7 @@ class _Stage:
 
 
 class _Scene:
-    def __init__(self, grace: float = _PATIENCE) -> None:
+    def __init__(self, grace: float = _PATIENCE, hello: bytes | None = None) -> None:
         self.stage = _Stage()
         self.reports: list[tuple[str, Any]] = []
         self.cells: list[int] = []
@@ -53,10 +53,9 @@ class _Scene:
             lambda hello, local: (self.stage, {"target": "fake"}), dict, grace, m.Limits(message=1000), "test"
         )
         self.client, server = self.connect()
-        hello = m.Hello(session="a" * 32, token=b"t" * 16)
         self.seat = Seat(
-            hello.session,
-            encode(hello),
+            "a" * 32,
+            encode(m.Hello(session="a" * 32, token=b"t" * 16)) if hello is None else hello,
             True,
             server,
             cell=self.cells.append,
@@ -113,12 +112,47 @@ def test_requests_are_answered_in_order_and_the_board_shows_them(scene: _Scene) 
     assert scene.events == ["opened"]
 
 
+def test_a_first_message_that_cannot_be_read_ends_the_session_as_its_construction_would() -> None:
+    scene = _Scene(hello=b"\xc1")
+    error = scene.receive()
+    assert (error.code, error.alive) == ("protocol", False)
+    scene.finish()
+    scene.client.abort()
+    assert scene.events == ["ended"]
+    assert scene.cells[:2] == [16 + Operation.CONSTRUCTION, 32]
+
+
 def test_close_closes_the_environment_before_it_is_confirmed(scene: _Scene) -> None:
     assert scene.ask(m.Close(1)) == m.Closed(1)
     assert scene.stage.closed == 1
     scene.finish()
     assert scene.events == ["opened", "ended"]
     assert scene.stage.closed == 1
+
+
+def test_a_close_that_raises_ends_the_session_all_the_same(scene: _Scene) -> None:
+    scene.stage.close = _broken  # type: ignore[method-assign]
+    error = scene.ask(m.Close(1))
+    assert (error.code, error.id, error.alive) == ("environment", 1, False)
+    assert error.message == "ValueError: it does not close"
+    scene.finish()
+    assert scene.events == ["opened", "ended"]
+
+
+def test_what_fails_in_the_seat_itself_ends_the_session_and_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Seat, "_answer", _broken)
+    scene = _Scene()
+    assert isinstance(scene.receive(), m.Welcome)
+    scene.client.send(encode(m.Get(1, "x")))
+    scene.finish()
+    scene.client.abort()
+    assert scene.stage.closed == 1
+    assert scene.reports[-1][0] == "ended"
+    assert "failed at the server (ValueError('it does not close'))" in scene.reports[-1][1].message
+
+
+def _broken(*_: object) -> Any:
+    raise ValueError("it does not close")
 
 
 def test_what_the_environment_raises_is_reported_and_the_session_lives(scene: _Scene) -> None:

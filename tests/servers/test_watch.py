@@ -114,3 +114,24 @@ def test_a_session_that_ends_already_is_left_alone() -> None:
     scene.look(100.0, 16 + Operation.STEP)
     scene.look(200.0, 16 + Operation.STEP)
     assert scene.decided == []
+
+
+def test_a_session_whose_worker_does_not_end_it_is_given_up() -> None:
+    """Its worker's interpreter lock is kept by somebody else's call."""
+    scene = _Scene()
+    scene.look(100.0, 32)
+    scene.record.ending, scene.record.since = SessionLostError("it was idle"), 500.0
+    scene.look(510.0, 32)
+    assert scene.decided == []
+    scene.look(510.1, 32)
+    assert scene.decided == [("condemn", scene.record.ending)]
+    scene.look(511.1, 32)
+    assert len(scene.decided) == 1
+
+
+def test_a_session_that_closes_its_environment_is_not_given_up() -> None:
+    scene = _Scene()
+    scene.record.ending = SessionLostError("it was idle")
+    scene.look(100.0, 32 + Operation.CLOSE)
+    scene.look(900.0, 32 + Operation.CLOSE)
+    assert scene.decided == []
