@@ -11,6 +11,12 @@
     │   └── MessageTooLargeError             a message exceeds a limit; the session lives
     ├── ValueNotCarriedError (ValueError)    a value has no form on the wire; the message names its path
     ├── InvalidActionError (ValueError)      an action is not in the action space; nothing was sent
+    ├── ValidationError (ValueError)         a field is wrong; the message names it: ``$.arguments.message``
+    ├── UnsupportedError                     the environment or the server has no such thing
+    ├── ToolError                            a tool gave no result
+    │   ├── ToolNotFoundError                ... because there is none of that name
+    │   ├── ToolFailedError                  ... because it raised
+    │   └── ToolTimeoutError                 ... within its time
     ├── ServerConnectionError                no connection to a server
     │   └── ServerTimeoutError               the server did not answer in time
     ├── StartupError                         a server did not start
@@ -66,6 +72,12 @@ __all__ = [
     "SessionLostError",
     "StartupError",
     "StartupTimeoutError",
+    "ToolError",
+    "ToolFailedError",
+    "ToolNotFoundError",
+    "ToolTimeoutError",
+    "UnsupportedError",
+    "ValidationError",
     "ValueNotCarriedError",
     "VectorEnvError",
     "VersionMismatchError",
@@ -84,6 +96,12 @@ class ErrorCode(StrEnum):
     TOO_LARGE = "message_too_large"
     NOT_CARRIED = "value_not_carried"
     INVALID_ACTION = "invalid_action"
+    VALIDATION = "validation"
+    UNSUPPORTED = "unsupported"
+    TOOL = "tool"
+    TOOL_NOT_FOUND = "tool_not_found"
+    TOOL_FAILED = "tool_failed"
+    TOOL_TIMEOUT = "tool_timeout"
     CONNECTION = "connection"
     TIMEOUT = "timeout"
     STARTUP = "startup"
@@ -174,6 +192,42 @@ class InvalidActionError(OpenEnvError, ValueError):
     """An action is not in the action space; nothing was sent."""
 
     code = ErrorCode.INVALID_ACTION
+
+
+class ValidationError(OpenEnvError, ValueError):
+    """A field of an action, of arguments or of a request is wrong. ``details["path"]`` names it."""
+
+    code = ErrorCode.VALIDATION
+
+
+class UnsupportedError(OpenEnvError):
+    """The environment or the server has no such thing as was asked for."""
+
+    code = ErrorCode.UNSUPPORTED
+
+
+class ToolError(OpenEnvError):
+    """A tool gave no result. ``details["tool"]`` names it."""
+
+    code = ErrorCode.TOOL
+
+
+class ToolNotFoundError(ToolError):
+    """There is no tool of that name. ``details["tools"]`` lists those that there are."""
+
+    code = ErrorCode.TOOL_NOT_FOUND
+
+
+class ToolFailedError(ToolError):
+    """The tool raised."""
+
+    code = ErrorCode.TOOL_FAILED
+
+
+class ToolTimeoutError(ToolError):
+    """The tool did not return in time. ``details["timeout"]``: in seconds."""
+
+    code = ErrorCode.TOOL_TIMEOUT
 
 
 class ServerConnectionError(OpenEnvError):
@@ -320,6 +374,12 @@ _BY_CODE: dict[str, type[OpenEnvError]] = {
         MessageTooLargeError,
         ValueNotCarriedError,
         InvalidActionError,
+        ValidationError,
+        UnsupportedError,
+        ToolError,
+        ToolNotFoundError,
+        ToolFailedError,
+        ToolTimeoutError,
         ServerConnectionError,
         ServerTimeoutError,
         StartupError,

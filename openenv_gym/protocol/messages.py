@@ -16,6 +16,11 @@ A session has *lanes*, copies of one environment, numbered from 0. ``lanes`` of 
 (little-endian uint32 indices) names those that it is about, in the order of its columns and lists; nil: all,
 from 0 on. Where the lanes are the environment's own vector class (``native``) they act together: ``lanes``,
 ``wait`` and ``failed`` are not used, and what else differs is said at the field.
+
+With the face ``typed`` actions, observations and states are self-described maps: ``actions`` is the map of an
+action, ``observations`` that of an observation without ``done``, ``terminated``, ``truncated``, ``reward`` and
+``metadata``, which are ``flags``, ``rewards`` and ``infos``; ``Reset.options`` are the keyword arguments of
+``reset`` beside the seed, and ``Welcome.capabilities`` has ``"typed"``, and ``"tools"`` when there are any.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ import msgspec
 __all__ = [
     "SUBPROTOCOL",
     "VERSION",
+    "Ask",
     "Call",
     "Close",
     "Closed",
@@ -103,6 +109,8 @@ class Hello(_Open, tag="hello"):
         slot_timeout: Seconds to wait for a free slot.
         native: Whether the lanes are the environment's own vector class.
         group: Sessions of a client that belong together and are to be spread over the workers.
+        face: How the environment shows itself: ``""``, values of its spaces; ``"typed"``, maps of the fields of
+            actions, observations and states (one lane, not ``native``).
     """
 
     session: str
@@ -120,6 +128,7 @@ class Hello(_Open, tag="hello"):
     limits: Limits = Limits()
     client: str = ""
     group: str = ""
+    face: str = ""
 
 
 class Resume(_Open, tag="resume"):
@@ -200,6 +209,19 @@ class State(_Strict, tag="state"):
     id: int
 
 
+class Ask(_Strict, tag="ask"):
+    """Client: ask the environment for something besides stepping (face ``typed``).
+
+    Attributes:
+        topic: What: ``"metadata"``, ``"tools/list"``, ``"tools/call"``, ``"tasks/..."``.
+        arguments: Its arguments by name.
+    """
+
+    id: int
+    topic: str
+    arguments: dict[str, Any] = {}
+
+
 class Close(_Strict, tag="close"):
     """Client: end the session."""
 
@@ -266,6 +288,7 @@ class Observation(_Strict, tag="observation"):
         lanes: The lanes that were reset, in order.
         failed: The lanes that raised.
         batch_info: ``native``: the info of all lanes.
+        rewards, flags: Face ``typed``: as in :class:`Transition`.
     """
 
     id: int
@@ -275,6 +298,8 @@ class Observation(_Strict, tag="observation"):
     warnings: list[str] = []
     failed: list[LaneFailure] = []
     batch_info: Any = None
+    rewards: Any = None
+    flags: bytes | None = None
 
 
 class Transition(_Strict, tag="transition"):
@@ -320,7 +345,7 @@ class Frames(_Strict, tag="frames"):
 
 
 class Value(_Strict, tag="value"):
-    """Server: answer to ``get``, ``set``, ``call``, ``state``, one value a lane (``native``: one in all).
+    """Server: answer to ``get``, ``set``, ``call``, ``state``, ``ask``, one value a lane (``native``: one in all).
 
     ``callable`` says that the attribute is a method, which ``call`` reaches.
     """
@@ -353,5 +378,5 @@ class Error(_Strict, tag="error"):
     details: dict[str, Any] = {}
 
 
-Request = Hello | Resume | Reset | Step | Render | Get | Set | Call | State | Close
+Request = Hello | Resume | Reset | Step | Render | Get | Set | Call | State | Ask | Close
 Reply = Welcome | Resumed | Observation | Transition | Frames | Value | Closed | Error

@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from .messages import (
+    Ask,
     Call,
     Close,
     Closed,
@@ -63,11 +64,12 @@ ANSWERS: dict[type, type] = {
     Set: Value,
     Call: Value,
     GetState: Value,
+    Ask: Value,
     Close: Closed,
 }
 
 _REQUESTS: dict[type, Phase] = {
-    cls: Phase.BUSY for cls in (Reset, Step, Render, Get, Set, Call, GetState, Close)
+    cls: Phase.BUSY for cls in (Reset, Step, Render, Get, Set, Call, GetState, Ask, Close)
 }
 _REPLIES: dict[type, Phase] = {cls: Phase.IDLE for cls in (Observation, Transition, Frames, Value)}
 
