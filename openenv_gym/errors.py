@@ -17,6 +17,8 @@
     │   ├── ToolNotFoundError                ... because there is none of that name
     │   ├── ToolFailedError                  ... because it raised
     │   └── ToolTimeoutError                 ... within its time
+    ├── RubricError                          a rubric gave no score
+    │   └── JudgeError                       ... because the model it asks gave none
     ├── ServerConnectionError                no connection to a server
     │   └── ServerTimeoutError               the server did not answer in time
     ├── StartupError                         a server did not start
@@ -58,6 +60,7 @@ __all__ = [
     "ForbiddenError",
     "InterruptedStepError",
     "InvalidActionError",
+    "JudgeError",
     "LocalProtocolError",
     "MessageTooLargeError",
     "NotCopyableError",
@@ -66,6 +69,7 @@ __all__ = [
     "RemoteEnvironmentError",
     "RemoteProtocolError",
     "ResetNeededError",
+    "RubricError",
     "ServerConnectionError",
     "ServerDrainingError",
     "ServerTimeoutError",
@@ -102,6 +106,8 @@ class ErrorCode(StrEnum):
     TOOL_NOT_FOUND = "tool_not_found"
     TOOL_FAILED = "tool_failed"
     TOOL_TIMEOUT = "tool_timeout"
+    RUBRIC = "rubric"
+    JUDGE = "judge"
     CONNECTION = "connection"
     TIMEOUT = "timeout"
     STARTUP = "startup"
@@ -228,6 +234,18 @@ class ToolTimeoutError(ToolError):
     """The tool did not return in time. ``details["timeout"]``: in seconds."""
 
     code = ErrorCode.TOOL_TIMEOUT
+
+
+class RubricError(OpenEnvError):
+    """A rubric gave no score that can be a reward. ``details["rubric"]`` names it."""
+
+    code = ErrorCode.RUBRIC
+
+
+class JudgeError(RubricError):
+    """A model that judges gave no score. ``details``: ``attempts``, ``status``, ``answer``."""
+
+    code = ErrorCode.JUDGE
 
 
 class ServerConnectionError(OpenEnvError):
@@ -380,6 +398,8 @@ _BY_CODE: dict[str, type[OpenEnvError]] = {
         ToolNotFoundError,
         ToolFailedError,
         ToolTimeoutError,
+        RubricError,
+        JudgeError,
         ServerConnectionError,
         ServerTimeoutError,
         StartupError,
