@@ -1,0 +1,1 @@
+"""OpenEnv's JSON wire: WebSocket and HTTP, on top of sessions in workers."""

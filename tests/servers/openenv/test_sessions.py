@@ -1,0 +1,137 @@
+"""Sessions are found by id, live as long as they are used, and say why they are gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from openenv_gym.errors import CapacityError, SessionLostError
+from openenv_gym.protocol import messages as m
+from openenv_gym.servers.openenv.sessions import Sessions
+
+from ..wire import run
+from .fakeworker import FakePool, reply_to
+
+
+def _story(tell: Callable[[FakePool, Sessions], Awaitable[None]], **settings: Any) -> None:
+    async def main() -> None:
+        pool = FakePool(**settings)
+        await tell(pool, Sessions(pool))  # type: ignore[arg-type]
+        while pool.tasks:
+            await asyncio.sleep(0)
+
+    run(main)
+
+
+def test_a_session_is_found_by_its_id_until_it_is_closed() -> None:
+    async def tell(pool: FakePool, sessions: Sessions) -> None:
+        one, two = await sessions.open(ttl=None), await sessions.open(ttl=None)
+        assert one.id != two.id
+        assert (sessions.find(one.id), sessions.find(two.id)) == (one, two)
+        for held in (one, two):
+            await sessions.close(held)
+            with pytest.raises(SessionLostError, match=f"{held.id}.*it was closed"):
+                sessions.find(held.id)
+        assert [type(request) for request in pool.asked].count(m.Close) == 2
+
+    _story(tell)
+
+
+def test_an_unknown_id_is_told_so() -> None:
+    async def tell(pool: FakePool, sessions: Sessions) -> None:
+        with pytest.raises(SessionLostError, match="'xyz'.*does not know it"):
+            sessions.find("xyz")
+
+    _story(tell)
+
+
+def test_a_refused_session_is_not_in_the_table() -> None:
+    async def tell(pool: FakePool, sessions: Sessions) -> None:
+        pool.refusal = CapacityError("full")
+        with pytest.raises(CapacityError):
+            await sessions.open(ttl=1.0)
+        assert sessions._held == {}
+
+    _story(tell)
+
+
+def test_a_session_that_nobody_uses_ends_after_its_time() -> None:
+    async def tell(pool: FakePool, sessions: Sessions) -> None:
+        held = await sessions.open(ttl=0.01)
+        await held.peer.ended
+        with pytest.raises(SessionLostError, match="nobody used it for 0.01 s"):
+            sessions.find(held.id)
+
+    _story(tell)
+
+
+def test_time_stands_still_while_a_session_is_used() -> None:
+    async def tell(pool: FakePool, sessions: Sessions) -> None:
+        held = await sessions.open(ttl=0.01)
+        with sessions.use(held), sessions.use(held):
+            await asyncio.sleep(0.05)
+            assert held.timer is None
+        assert sessions.find(held.id) is held
+        assert held.timer is not None
+        await held.peer.ended
+
+    _story(tell)
+
+
+def test_a_session_closed_while_it_is_used_gets_no_time_to_live() -> None:
+    async def tell(pool: FakePool, sessions: Sessions) -> None:
+        held = await sessions.open(ttl=10.0)
+        with sessions.use(held):
+            await sessions.close(held)
+        assert held.timer is None
+
+    _story(tell)
+
+
+def test_a_session_that_ended_gets_a_new_peer_under_the_same_id_and_only_one() -> None:
+    async def tell(pool: FakePool, sessions: Sessions) -> None:
+        held = await sessions.open(ttl=None)
+        first = held.peer
+        await sessions.renew(held)
+        assert held.peer is first
+        first.drop()
+        await asyncio.gather(*(sessions.renew(held) for _ in range(3)))
+        assert held.peer is not first
+        assert (await held.peer.step({"a": 1})).observation == {"a": 1}
+        assert [type(request) for request in pool.asked].count(m.Hello) == 2
+        await sessions.close(held)
+
+    _story(tell)
+
+
+def test_an_environment_that_fails_to_close_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def tell(pool: FakePool, sessions: Sessions) -> None:
+        pool.answer = lambda request: (
+            m.Error("environment", "OSError: busy", request.id)
+            if isinstance(request, m.Close)
+            else reply_to(request)
+        )
+        await sessions.close(await sessions.open(ttl=None))
+
+    _story(tell)
+    assert "OSError: busy" in caplog.text
+
+
+def test_only_so_many_endings_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openenv_gym.servers.openenv.sessions._REMEMBERED", 2)
+
+    async def tell(pool: FakePool, sessions: Sessions) -> None:
+        ids = []
+        for _ in range(4):
+            held = await sessions.open(ttl=None)
+            ids.append(held.id)
+            await sessions.close(held)
+        with pytest.raises(SessionLostError, match="does not know it"):
+            sessions.find(ids[0])
+        with pytest.raises(SessionLostError, match="was closed"):
+            sessions.find(ids[-1])
+
+    _story(tell)
