@@ -1,7 +1,7 @@
 """Remote Gymnasium environments.
 
 Importing this registers ``openenv/...`` and ``remote/...`` ids with Gymnasium and nothing else: server, web
-and environment libraries are imported when they are needed.
+and environment libraries are imported when they are needed, and so is Gymnasium.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .registration import register_all as _register_all
+from .registration import register_with_gymnasium as _register_with_gymnasium
 
 if TYPE_CHECKING:
     from . import errors as errors
@@ -48,4 +48,4 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-_register_all()
+_register_with_gymnasium()

@@ -2,6 +2,9 @@
 
 Everything is registered by string, so nothing is imported before an env is made, and directly in the
 registry: ``gymnasium.register`` compares each id with all others, which is slow for a thousand of them.
+
+Gymnasium itself is not imported either: a program that only uses typed clients does without it. The ids are
+registered when it is imported, before or after this package.
 """
 
 from __future__ import annotations
@@ -11,14 +14,18 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any
-
-import gymnasium as gym
-from gymnasium.envs.registration import EnvSpec
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigError
 
-__all__ = ["mirror", "register", "register_all"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+
+    from gymnasium.envs.registration import EnvSpec
+
+__all__ = ["mirror", "register", "register_all", "register_with_gymnasium"]
 
 ENTRY_POINT = "openenv_gym.env:RemoteEnv"
 VECTOR_ENTRY_POINT = "openenv_gym.wrappers.vector:RemoteVectorEnv"
@@ -26,11 +33,46 @@ GROUP = "openenv_gym.envs"
 _OURS = ("openenv", "remote")
 
 
+def register_with_gymnasium() -> None:
+    """Call :func:`register_all`: now if Gymnasium is imported already, else as soon as it is."""
+    if "gymnasium" in sys.modules:
+        register_all()
+    elif not any(isinstance(finder, _WaitingForGymnasium) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _WaitingForGymnasium())
+
+
+class _WaitingForGymnasium:
+    """Finds nothing itself; lets the loader that imports Gymnasium call :func:`register_all` afterwards."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != "gymnasium":
+            return None
+        others = [finder for finder in sys.meta_path if not isinstance(finder, _WaitingForGymnasium)]
+        found = (finder.find_spec(fullname, path, target) for finder in others)
+        spec = next((spec for spec in found if spec is not None), None)
+        loader = None if spec is None else spec.loader
+        if loader is not None:
+            execute = loader.exec_module
+
+            def execute_and_register(module: ModuleType) -> None:
+                del loader.exec_module  # the loader is as it was
+                execute(module)
+                sys.meta_path[:] = [at for at in sys.meta_path if not isinstance(at, _WaitingForGymnasium)]
+                register_all()
+
+            loader.exec_module = execute_and_register  # type: ignore[method-assign]
+        return spec
+
+
 def register_all() -> None:
     """Register our ids, those of the entry-point group ``openenv_gym.envs``, and a mirror of every other id.
 
     What is registered already is left as it is, so this may be called again after more ids came.
     """
+    import gymnasium as gym
+
     _add("openenv/Echo-v0", {"target": "echo"})
     _add("openenv/Gym-v0", {"env_id": None})
     _add("openenv/Remote-v0", {})
@@ -57,6 +99,8 @@ def mirror(*ids: str) -> tuple[str, ...]:
     Raises:
         ConfigError: An id is not registered.
     """
+    import gymnasium as gym
+
     specs = list(gym.registry.values()) if not ids else [_spec(env_id) for env_id in ids]
     return tuple(name for spec in specs if (name := _mirror(spec)) is not None)
 
@@ -83,6 +127,9 @@ def register(
     Raises:
         ConfigError: The id is registered already for something else, or cannot be an id.
     """
+    import gymnasium as gym
+    from gymnasium.envs.registration import EnvSpec
+
     if not isinstance(target, str) or not target:
         raise ConfigError(f"target is {target!r}; write a text such as 'package.module:EnvClass'")
     arguments = {**(kwargs or {}), "target": target, "time_limit": False}
@@ -106,12 +153,18 @@ def register(
 
 
 def _add(name: str, kwargs: dict[str, Any]) -> None:
+    import gymnasium as gym
+    from gymnasium.envs.registration import EnvSpec
+
     if name not in gym.registry:
         gym.registry[name] = EnvSpec(name, ENTRY_POINT, kwargs=kwargs, vector_entry_point=VECTOR_ENTRY_POINT)
 
 
 def _mirror(spec: EnvSpec) -> str | None:
     """Register the mirror of ``spec`` and return its id; ``None`` for what is remote already."""
+    import gymnasium as gym
+    from gymnasium.envs.registration import EnvSpec
+
     if spec.namespace in _OURS or spec.entry_point == ENTRY_POINT:
         return None
     name = f"remote/{spec.id.replace('/', '.')}"
@@ -140,6 +193,8 @@ def _importable(spec: EnvSpec) -> str:
 
 def _spec(env_id: str) -> EnvSpec:
     """Return the registration of ``env_id``, which may name the module to import first."""
+    import gymnasium as gym
+
     module, _, name = env_id.rpartition(":")
     try:
         if module:

@@ -199,3 +199,51 @@ def test_the_import_itself_reads_no_metadata() -> None:
 def test_the_public_functions_are_these() -> None:
     assert openenv_gym.register is register
     assert openenv_gym.mirror is mirror
+
+
+def _fresh(code: str) -> list[str]:
+    """Return what ``code`` prints, a word a line, in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+IDS = "print(*('openenv/Echo-v0' in gymnasium.registry, 'remote/CartPole-v1' in gymnasium.registry))"
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import openenv_gym; import gymnasium",
+        "import gymnasium; import openenv_gym",
+        "import openenv_gym; import gymnasium.spaces; import gymnasium",
+        "import openenv_gym.registration; import gymnasium",
+        "import openenv_gym; openenv_gym.mirror(); import gymnasium",
+    ],
+)
+def test_ids_are_there_whichever_is_imported_first(imports: str) -> None:
+    assert _fresh(f"{imports}; {IDS}") == ["True", "True"]
+
+
+def test_gymnasium_is_imported_by_its_own_loader_and_nobody_else_notices() -> None:
+    code = (
+        "import sys; before = list(sys.meta_path); import openenv_gym, gymnasium;"
+        " print(sys.meta_path == before, 'exec_module' in vars(gymnasium.__spec__.loader))"
+    )
+    assert _fresh(code) == ["True", "False"]
+
+
+def test_a_gymnasium_that_cannot_be_imported_says_so_each_time(tmp_path: Path) -> None:
+    (tmp_path / "gymnasium.py").write_text("raise RuntimeError('broken')\n")
+    code = (
+        f"import sys, openenv_gym; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "for _ in range(2):\n"
+        "    try:\n        import gymnasium\n    except RuntimeError as exc:\n        print(exc)\n"
+        f"sys.path.remove({str(tmp_path)!r}); import gymnasium; {IDS}"
+    )
+    assert _fresh(code) == ["broken", "broken", "True", "True"]
+
+
+def test_the_import_alone_imports_neither_gymnasium_nor_numpy() -> None:
+    code = "import sys, openenv_gym; print('gymnasium' in sys.modules, 'numpy' in sys.modules)"
+    assert _fresh(code) == ["False", "False"]

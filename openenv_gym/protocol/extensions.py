@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import struct
 import warnings
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import msgspec
-import numpy as np
 
-from .arrays import load_array, load_scalar
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["MAX_DEPTH", "Code", "Opaque", "add_reader", "unpack_ext"]
 
@@ -119,7 +120,7 @@ def _text(data: memoryview, depth: int) -> str:
 def _complex(data: memoryview, depth: int) -> complex:
     if len(data) != 16:
         raise ValueError("a complex number has 16 bytes")
-    return complex(np.frombuffer(data, "<c16")[0])
+    return complex(*struct.unpack("<dd", data))
 
 
 def _decimal(data: memoryview, depth: int) -> Decimal:
@@ -155,7 +156,27 @@ def _timedelta(data: memoryview, depth: int) -> dt.timedelta:
     return dt.timedelta(days, seconds, microseconds)
 
 
+def _array(data: memoryview, depth: int) -> Any:
+    _learn_numpy()
+    return _READERS[Code.ARRAY](data, depth)
+
+
+def _scalar(data: memoryview, depth: int) -> Any:
+    _learn_numpy()
+    return _READERS[Code.SCALAR](data, depth)
+
+
+def _learn_numpy() -> None:
+    """Replace the two readers above. A client that meets no array does without numpy's long import."""
+    from .arrays import load_array, load_scalar
+
+    _READERS[Code.ARRAY] = lambda data, depth: load_array(data)
+    _READERS[Code.SCALAR] = lambda data, depth: load_scalar(data)
+
+
 def _objects(data: memoryview, depth: int) -> np.ndarray[Any, Any]:
+    import numpy as np
+
     shape, items = _parts(data, depth)
     if len(shape) > _MAX_AXES or any(type(dim) is not int or dim < 0 for dim in shape):
         raise ValueError(f"the shape of an array holds at most {_MAX_AXES} lengths")
@@ -196,8 +217,8 @@ _READERS: dict[int, Callable[[memoryview, int], Any]] = {
     Code.DATE: _date,
     Code.TIME: _time,
     Code.TIMEDELTA: _timedelta,
-    Code.ARRAY: lambda data, depth: load_array(data),
-    Code.SCALAR: lambda data, depth: load_scalar(data),
+    Code.ARRAY: _array,
+    Code.SCALAR: _scalar,
     Code.OBJECTS: _objects,
     Code.OPAQUE: _opaque,
 }

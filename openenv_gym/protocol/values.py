@@ -47,6 +47,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import struct
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from enum import Enum
@@ -54,11 +55,9 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-import numpy as np
 from msgspec.msgpack import Ext
 
 from ..errors import ValueNotCarriedError
-from .arrays import dump_array, dump_scalar
 from .extensions import MAX_DEPTH, Code, Opaque, add_reader, unpack_ext
 
 __all__ = ["MAX_DEPTH", "Opaque", "pack", "pack_text", "register", "unpack_ext"]
@@ -268,25 +267,6 @@ def _clock(value: dt.datetime | dt.time) -> tuple[Any, ...]:
     return value.hour, value.minute, value.second, value.microsecond, value.fold, offset
 
 
-def _array(value: Any, opaque: bool, trail: _Trail) -> Ext:
-    if value.dtype.kind == "O":
-        if not opaque:
-            raise _NotCarriedError("an array of Python objects travels in info only")
-        parts = _items(value, value.reshape(-1).tolist(), opaque, trail)
-        return Ext(Code.OBJECTS, _ENCODE([value.shape, parts]))
-    try:
-        return Ext(Code.ARRAY, dump_array(value))
-    except ValueError as exc:
-        raise _NotCarriedError(str(exc)) from exc
-
-
-def _scalar(value: Any, opaque: bool, trail: _Trail) -> Ext:
-    try:
-        return Ext(Code.SCALAR, dump_scalar(value))
-    except ValueError as exc:
-        raise _NotCarriedError(str(exc)) from exc
-
-
 def _opaque(value: Opaque, opaque: bool, trail: _Trail) -> Ext:
     if not opaque:
         raise _NotCarriedError(f"it stands for a {value.type_name} that did not travel")
@@ -295,6 +275,9 @@ def _opaque(value: Opaque, opaque: bool, trail: _Trail) -> Ext:
 
 def _other(value: Any, opaque: bool, trail: _Trail) -> Any:
     """Pack a value whose class is none of those in the table of packers."""
+    if not _NUMPY and "numpy" in sys.modules:
+        _learn_numpy()
+        return _pack(value, opaque, trail)
     try:
         for base, packer in _BASES:
             if isinstance(value, base):
@@ -302,7 +285,7 @@ def _other(value: Any, opaque: bool, trail: _Trail) -> Any:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return _fields(value, (field.name for field in dataclasses.fields(value)), opaque, trail)
         if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
-            return _array(value.detach().cpu().numpy(), opaque, trail)
+            return _pack(value.detach().cpu().numpy(), opaque, trail)
     except _NotCarriedError:
         raise
     except Exception as exc:  # the user's code: a Mapping, a property, a tensor that numpy cannot hold
@@ -341,16 +324,12 @@ _PACKERS: dict[type, _Packer] = {
     dt.timedelta: lambda value, opaque, trail: Ext(
         Code.TIMEDELTA, _ENCODE([value.days, value.seconds, value.microseconds])
     ),
-    np.ndarray: _array,
     Opaque: _opaque,
 }
-_PACKERS.update({np.dtype(char).type: _scalar for char in "?bhilqBHILQefdFDSUMm"})
 
 #: For subclasses, in this order: an IntEnum is an Enum first, np.str_ is no str.
-_BASES: tuple[tuple[Any, _Packer], ...] = (
+_BASES: list[tuple[Any, _Packer]] = [
     (Enum, _enum),
-    (np.generic, _scalar),
-    (np.memmap, _array),
     (msgspec.Struct, _struct),
     (int, lambda value, opaque, trail: _int(int(value), opaque, trail)),
     (float, lambda value, opaque, trail: float(value)),
@@ -360,4 +339,35 @@ _BASES: tuple[tuple[Any, _Packer], ...] = (
     (tuple, _tuple),
     (list, _list),
     ((set, frozenset), _set),
-)
+]
+#: What of it numpy added. A client that meets no array does without numpy, whose import takes long.
+_NUMPY: list[tuple[Any, _Packer]] = []
+
+
+def _learn_numpy() -> None:
+    """Enter numpy's types, now that there may be values of them."""
+    import numpy as np
+
+    from .arrays import dump_array, dump_scalar
+
+    def array(value: Any, opaque: bool, trail: _Trail) -> Ext:
+        if value.dtype.kind == "O":
+            if not opaque:
+                raise _NotCarriedError("an array of Python objects travels in info only")
+            parts = _items(value, value.reshape(-1).tolist(), opaque, trail)
+            return Ext(Code.OBJECTS, _ENCODE([value.shape, parts]))
+        try:
+            return Ext(Code.ARRAY, dump_array(value))
+        except ValueError as exc:
+            raise _NotCarriedError(str(exc)) from exc
+
+    def scalar(value: Any, opaque: bool, trail: _Trail) -> Ext:
+        try:
+            return Ext(Code.SCALAR, dump_scalar(value))
+        except ValueError as exc:
+            raise _NotCarriedError(str(exc)) from exc
+
+    _PACKERS.update({np.dtype(char).type: scalar for char in "?bhilqBHILQefdFDSUMm"})
+    _PACKERS[np.ndarray] = array
+    _NUMPY[:] = (np.generic, scalar), (np.memmap, array)
+    _BASES[1:1] = _NUMPY

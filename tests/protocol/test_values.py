@@ -6,6 +6,8 @@ import collections
 import dataclasses
 import datetime as dt
 import enum
+import subprocess
+import sys
 import types
 from decimal import Decimal
 from typing import Any
@@ -239,3 +241,24 @@ def test_nothing_is_shared_between_the_value_and_what_was_packed() -> None:
     packed = pack([array])
     array += 1
     assert same(over_wire(packed), [np.zeros(3)])
+
+
+def test_numpy_is_imported_when_a_value_of_it_comes_and_not_before() -> None:
+    code = (
+        "import sys, msgspec\n"
+        "from openenv_gym.protocol.values import pack, unpack_ext\n"
+        "decode = msgspec.msgpack.Decoder(ext_hook=unpack_ext).decode\n"
+        "plain = decode(msgspec.msgpack.encode(pack({'a': [1, (2.5, 3j)], 'b': {1: b'x'}})))\n"
+        "print(plain, 'numpy' in sys.modules)\n"
+        "scalar = msgspec.msgpack.Ext(15, b'\\x03<i2\\x00\\x07\\x00')\n"
+        "print(type(decode(msgspec.msgpack.encode(scalar))).__name__, 'numpy' in sys.modules)\n"
+        "import numpy as np\n"
+        "there = decode(msgspec.msgpack.encode(pack([np.float64(-0.0), np.str_('s'), np.arange(3)])))\n"
+        "print(*(type(value).__name__ for value in there))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "{'a': [1, (2.5, 3j)], 'b': {1: b'x'}} False",
+        "int16 True",
+        "float64 str_ ndarray",
+    ]
