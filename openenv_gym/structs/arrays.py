@@ -1,0 +1,122 @@
+"""numpy arrays in maps. numpy is imported when there is one: a client without arrays does not pay for it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ..errors import ValidationError, ValueNotCarriedError
+from ..models import Array
+from .kinds import NOT_FINITE, Numpy
+
+__all__ = ["is_numpy", "numpy_array", "plain_numpy", "shape_fits"]
+
+
+def is_numpy(value: Any) -> bool:
+    """Return whether ``value`` is an array or a scalar of numpy."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray | numpy.generic)
+
+
+def plain_numpy(value: Any, path: str) -> Any:
+    """Return an array as nested lists, a scalar as Python's own.
+
+    Raises:
+        ValueNotCarriedError: Its items are complex, records or the like.
+    """
+    if value.dtype.kind not in "biufSUOmM":
+        raise ValueNotCarriedError(
+            f"{path} has no form in JSON: an array of dtype {value.dtype}; use numbers or text", path=path
+        )
+    return value.tolist()
+
+
+def shape_fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Return whether ``shape`` is ``wanted``, in which -1 is any size."""
+    pairs = zip(shape, wanted, strict=False)
+    return len(shape) == len(wanted) and all(size == want or want == -1 for size, want in pairs)
+
+
+def numpy_array(kind: Numpy, data: Any, path: str) -> Any:
+    """Return ``data``, an array or nested lists of numbers, as the array that ``kind`` describes.
+
+    Raises:
+        ValidationError: It is none, or has another shape, other numbers or numbers out of bounds.
+    """
+    import numpy as np
+
+    spec = kind.spec
+    if not isinstance(data, np.ndarray | np.generic | list | tuple) and type(data) not in (int, float, bool):
+        return data
+    given = isinstance(data, np.ndarray | np.generic)
+    array = np.asarray(data) if given else _from_lists(data, spec, path)
+    if spec is None:
+        return array
+    wanted = np.dtype(spec.dtype)
+    if array.dtype != wanted and not np.can_cast(array.dtype, wanted, "safe"):
+        raise _wrong(path, spec, f"an array of {array.dtype}")
+    if not shape_fits(array.shape, spec.shape):
+        raise _wrong(path, spec, f"one of shape {array.shape}")
+    _check_bounds(array, spec, path)
+    return array.astype(wanted, copy=False)
+
+
+def _from_lists(data: Any, spec: Array | None, path: str) -> Any:
+    import numpy as np
+
+    flat: list[Any] = []
+    rows = _undone(data, flat)
+    if spec is None:
+        try:
+            return np.array(rows)
+        except ValueError as exc:
+            raise ValidationError(
+                f"{path}: expected an array, got lists of unequal lengths", path=path
+            ) from exc
+    wanted = np.dtype(spec.dtype)
+    allowed = {"b": (bool,), "i": (int,), "u": (int,), "f": (int, float), "c": (int, float)}[wanted.kind]
+    odd = [item for item in flat if type(item) not in allowed]
+    if odd:
+        raise _wrong(path, spec, f"{str(odd[0])[:40]!r} in it")
+    if wanted.kind in "iu" and flat:
+        info = np.iinfo(wanted)
+        if min(flat) < info.min or max(flat) > info.max:
+            raise _wrong(path, spec, f"numbers from {min(flat)} to {max(flat)}")
+    try:
+        array = np.array(rows, wanted)
+    except (ValueError, OverflowError) as exc:
+        raise _wrong(path, spec, "lists of unequal lengths, or numbers too large") from exc
+    empty = array.size == 0 and len(spec.shape) == array.ndim + _lost_axes(array, spec)
+    return array.reshape(_empty_shape(array.shape, spec.shape)) if empty else array
+
+
+def _undone(data: Any, flat: list[Any]) -> Any:
+    """Return nested lists with the spellings of NaN and infinities undone, and collect their items."""
+    if isinstance(data, list | tuple):
+        return [_undone(item, flat) for item in data]
+    value = NOT_FINITE.get(data, data) if isinstance(data, str) else data
+    flat.append(value)
+    return value
+
+
+def _lost_axes(array: Any, spec: Array) -> int:
+    """Return how many axes nested lists of no items do not show: ``[]`` may be of shape (0, 3)."""
+    return len(spec.shape) - array.ndim if 0 in array.shape else 0
+
+
+def _empty_shape(shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
+    return shape + tuple(0 if size == -1 else size for size in wanted[len(shape) :])
+
+
+def _check_bounds(array: Any, spec: Array, path: str) -> None:
+    low = spec.low is None or bool((array >= spec.low).all())
+    high = spec.high is None or bool((array <= spec.high).all())
+    if not (low and high):
+        raise _wrong(path, spec, "numbers out of its bounds")
+
+
+def _wrong(path: str, spec: Array, found: str) -> ValidationError:
+    bounds = "" if spec.low is None and spec.high is None else f", items from {spec.low} to {spec.high}"
+    return ValidationError(
+        f"{path}: expected an array of {spec.dtype}, shape {spec.shape}{bounds}, got {found}", path=path
+    )

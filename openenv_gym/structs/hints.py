@@ -1,0 +1,204 @@
+"""Type hints as kinds."""
+
+from __future__ import annotations
+
+import collections.abc as abc
+import dataclasses
+import types
+import typing
+from enum import Enum, Flag
+from functools import lru_cache
+from inspect import cleandoc
+from typing import Any, Literal, TypeVar, Union
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import FieldInfo, fields
+
+from ..errors import ConfigError
+from ..models import Array
+from .kinds import (
+    MISSING,
+    Choice,
+    Either,
+    Field,
+    Fixed,
+    Items,
+    Kind,
+    Limits,
+    Mapping,
+    Numpy,
+    Object,
+    Other,
+    Plain,
+)
+
+__all__ = ["kind_of"]
+
+_PLAIN: dict[Any, str] = {
+    Any: "any",
+    None: "null",
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    bytes: "binary",
+    bytearray: "binary",
+}
+_ITEMS = {list: list, abc.Sequence: list, abc.MutableSequence: list, abc.Collection: list, tuple: tuple}
+_MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
+_LIMITS = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "pattern")
+_DTYPES = frozenset(
+    f"{kind}{bits}"
+    for kind, sizes in (("int", (8, 16, 32, 64)), ("uint", (8, 16, 32, 64)), ("float", (16, 32, 64)))
+    for bits in sizes
+) | {"bool", "complex64", "complex128"}
+
+
+@lru_cache(maxsize=1024)
+def kind_of(hint: Any) -> Kind:
+    """Return what values ``hint`` stands for.
+
+    Raises:
+        ConfigError: A name in it cannot be resolved, or an :class:`Array` in it is none.
+    """
+    return _Reader().read(hint, Limits())
+
+
+class _Reader:
+    """Reads one hint; Structs that hold themselves become objects that hold themselves."""
+
+    def __init__(self) -> None:
+        self.objects: dict[Any, Object] = {}
+
+    def read(self, hint: Any, limits: Limits, spec: Array | None = None) -> Kind:
+        hint, limits, spec = _bare(hint, limits, spec)
+        if hint in (int, float, str, bool, bytes) or hint is None or hint is Any:
+            return Plain(_PLAIN[hint], limits=limits)
+        origin, args = typing.get_origin(hint), typing.get_args(hint)
+        if _is_array(origin or hint):
+            return Numpy(_checked(spec) if spec else None, limits=limits)
+        if origin in (Union, types.UnionType):
+            return Either(tuple(self._options(args, limits)), limits=limits)
+        if origin is Literal:
+            return Choice(args, args, tuple(map(str, args)), limits=limits)
+        if (origin or hint) in _ITEMS:
+            return self._items(_ITEMS[origin or hint], args if origin else None, limits)
+        if (origin or hint) in _MAPPINGS:
+            key, value = args or (Any, Any)
+            return Mapping(self.read(value, Limits()), key, limits=limits)
+        if isinstance(hint, type) and origin is None:
+            return self._class(hint, limits)
+        return Other(_schema_of(hint), hint, limits=limits)
+
+    def _options(self, args: tuple[Any, ...], limits: Limits) -> abc.Iterator[Kind]:
+        for arg in args:
+            option = self.read(arg, limits)
+            if isinstance(option, Either):
+                yield from option.options
+            else:
+                yield option
+
+    def _items(self, container: type, args: tuple[Any, ...] | None, limits: Limits) -> Kind:
+        if container is tuple and args is not None and args[-1:] != (Ellipsis,):
+            return Fixed(tuple(self.read(arg, Limits()) for arg in args), limits=limits)
+        return Items(self.read(args[0] if args else Any, Limits()), container, limits=limits)
+
+    def _class(self, cls: Any, limits: Limits) -> Kind:
+        if cls in _PLAIN:
+            return Plain(_PLAIN[cls], limits=limits)
+        if issubclass(cls, Enum) and not issubclass(cls, Flag):
+            members = tuple(cls)
+            values, names = tuple(one.value for one in members), tuple(one.name for one in members)
+            return Choice(members, values, names, limits=limits)
+        array_like = issubclass(cls, msgspec.Struct) and cls.__struct_config__.array_like
+        if array_like or not (issubclass(cls, msgspec.Struct) or dataclasses.is_dataclass(cls)):
+            return Other(_schema_of(cls), cls, limits=limits)
+        if cls not in self.objects:
+            self.objects[cls] = self._object(cls)
+        return self.objects[cls]
+
+    def _object(self, cls: Any) -> Object:
+        made = self.objects[cls] = Object(cls.__name__, cls, about=_about(cls))
+        if issubclass(cls, msgspec.Struct):
+            config = cls.__struct_config__
+            made.tag = None if config.tag_field is None else (config.tag_field, config.tag)
+            made.closed = config.forbid_unknown_fields
+        hints = _hints(cls)
+        made.fields = tuple(
+            Field(name, attribute, self.read(hints[attribute], Limits()), default is MISSING, default)
+            for name, attribute, default in _fields(cls)
+        )
+        return made
+
+
+def _bare(hint: Any, limits: Limits, spec: Array | None) -> tuple[Any, Limits, Array | None]:
+    """Return ``hint`` without what wraps it, and what the wrapping says."""
+    while True:
+        if hasattr(hint, "__supertype__"):
+            hint = hint.__supertype__
+        elif isinstance(hint, TypeVar):
+            hint = hint.__bound__ or Any
+        elif hasattr(hint, "__value__"):
+            hint = hint.__value__
+        elif typing.get_origin(hint) is typing.Annotated:
+            for note in hint.__metadata__:
+                limits = _limited(limits, note) if isinstance(note, Meta) else limits
+                spec = note if isinstance(note, Array) else spec
+            hint = hint.__origin__
+        else:
+            return hint, limits, spec
+
+
+def _limited(limits: Limits, meta: Meta) -> Limits:
+    found = {name: value for name in _LIMITS if (value := getattr(meta, name)) is not None}
+    notes = dict(limits.notes)
+    for name in ("title", "description", "examples"):
+        if getattr(meta, name) is not None:
+            notes[name] = getattr(meta, name)
+    notes.update(meta.extra_json_schema or {})
+    return dataclasses.replace(limits, **found, notes=tuple(notes.items()))
+
+
+def _is_array(cls: Any) -> bool:
+    """Tell numpy's array class without importing numpy."""
+    return getattr(cls, "__module__", None) == "numpy" and getattr(cls, "__name__", None) == "ndarray"
+
+
+def _checked(spec: Array) -> Array:
+    if spec.dtype not in _DTYPES:
+        raise ConfigError(f"{spec!r} names no dtype that travels; they are {', '.join(sorted(_DTYPES))}")
+    if not isinstance(spec.shape, tuple) or not all(type(size) is int and size >= -1 for size in spec.shape):
+        raise ConfigError(f"the shape of {spec!r} must be a tuple of sizes, -1 for any")
+    return spec
+
+
+def _hints(cls: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(cls, include_extras=True)
+    except (NameError, TypeError) as exc:
+        raise ConfigError(f"a type of a field of {cls.__name__} cannot be resolved: {exc}") from exc
+
+
+def _fields(cls: Any) -> abc.Iterator[tuple[str, str, Any]]:
+    """Yield name in a map, name in Python and default of each field."""
+    known: Any = fields(cls) if issubclass(cls, msgspec.Struct) else dataclasses.fields(cls)
+    for each in known:
+        name = each.encode_name if isinstance(each, FieldInfo) else each.name
+        default, factory = each.default, each.default_factory
+        if factory not in (msgspec.NODEFAULT, dataclasses.MISSING):
+            default = factory()
+        yield name, each.name, MISSING if default in (msgspec.NODEFAULT, dataclasses.MISSING) else default
+
+
+def _about(cls: Any) -> str:
+    text = cleandoc(cls.__doc__ or "")
+    return "" if text.startswith(f"{cls.__name__}(") else text  # what dataclasses make up
+
+
+def _schema_of(hint: Any) -> dict[str, Any]:
+    try:
+        return msgspec.json.schema(hint)
+    except (TypeError, RuntimeError):
+        return {}

@@ -1,0 +1,277 @@
+"""Structs to maps and back."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import math
+from collections.abc import Collection
+from collections.abc import Mapping as AnyMapping
+from enum import Enum
+from typing import Any, NamedTuple, TypeVar, cast
+
+import msgspec
+
+from ..errors import ConfigError, ValueNotCarriedError
+from ..models import Observation
+from .arrays import is_numpy, numpy_array, plain_numpy
+from .faults import explained
+from .hints import kind_of
+from .kinds import NOT_FINITE, Choice, Either, Fixed, Items, Kind, Mapping, Numpy, Object, Plain, walk
+
+__all__ = ["BESIDE", "from_map", "jsonable", "spelled", "to_map"]
+
+T = TypeVar("T")
+
+BESIDE = frozenset({"done", "terminated", "truncated", "reward", "metadata"})
+"""Fields of an observation that travel beside it."""
+
+_ATOMS = frozenset((type(None), bool, int, str, bytes))
+
+
+# -- to maps
+
+
+def to_map(
+    struct: Any, *, json: bool = False, exclude: Collection[str] | None = None, where: str = "$"
+) -> dict[str, Any]:
+    """Return the fields of a Struct, by the names that they have on the wire.
+
+    Args:
+        struct: A Struct or dataclass.
+        json: Use JSON's types only, spelled as the package says. Otherwise arrays, bytes, dates and the like
+            stay what they are.
+        exclude: Fields to leave out; by default those of an :class:`.Observation` that travel beside it.
+        where: What errors call ``struct``.
+
+    Raises:
+        ValueNotCarriedError: ``json`` is true and a value has no form in JSON. ``details["path"]`` names it.
+    """
+    if exclude is None:
+        exclude = BESIDE if isinstance(struct, Observation) else ()
+    found = _fields(struct)
+    kept = {name: value for name, value in found.items() if name not in exclude}
+    if json:
+        return {name: jsonable(value, f"{where}.{name}") for name, value in kept.items()}
+    return {name: _plain(value) for name, value in kept.items()}
+
+
+def _fields(struct: Any) -> dict[str, Any]:
+    """Return the fields, and the tag first."""
+    if not isinstance(struct, msgspec.Struct):
+        return {each.name: getattr(struct, each.name) for each in dataclasses.fields(struct)}
+    cls = type(struct)
+    config = cls.__struct_config__
+    values = ((name, getattr(struct, name)) for name in cls.__struct_fields__)
+    pairs = zip(cls.__struct_encode_fields__, values, strict=True)
+    named = {name: value for name, (_, value) in pairs if value is not msgspec.UNSET}
+    return named if config.tag_field is None else {config.tag_field: config.tag, **named}
+
+
+def _plain(value: Any) -> Any:
+    cls = type(value)
+    if cls in _ATOMS or cls is float:
+        return value
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, msgspec.Struct) and value.__struct_config__.array_like:
+        return [_plain(item) for item in _fields(value).values()]
+    if isinstance(value, msgspec.Struct) or (dataclasses.is_dataclass(value) and cls is not type):
+        return {name: _plain(item) for name, item in _fields(value).items()}
+    if cls is dict:
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    if cls in (list, tuple, set, frozenset):
+        return cls(map(_plain, value))
+    return value
+
+
+def jsonable(value: Any, path: str) -> Any:
+    """Return ``value`` in JSON's types, spelled as the package says; ``path`` is what errors call it."""
+    value = plain_numpy(value, path) if is_numpy(value) else value
+    if value is None or isinstance(value, bool | str):
+        return value.value if isinstance(value, Enum) else value
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else spelled(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode()
+    if isinstance(value, list | tuple | set | frozenset):
+        return [jsonable(item, f"{path}[{at}]") for at, item in enumerate(value)]
+    if isinstance(value, AnyMapping):
+        return {_key(key, path): jsonable(item, f"{path}.{key}") for key, item in value.items()}
+    if isinstance(value, msgspec.Struct) and value.__struct_config__.array_like:
+        return [jsonable(item, path) for item in _fields(value).values()]
+    if isinstance(value, msgspec.Struct) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
+        return {name: jsonable(item, f"{path}.{name}") for name, item in _fields(value).items()}
+    return _builtin(value, path)
+
+
+def spelled(value: float) -> str:
+    """Return how JSON text spells a number that is not finite."""
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _key(key: Any, path: str) -> str:
+    if isinstance(key, str):
+        return str(key.value) if isinstance(key, Enum) else key
+    (text,) = _builtin({key: None}, path)
+    return cast(str, text)
+
+
+def _builtin(value: Any, path: str) -> Any:
+    """Return dates, UUIDs, decimals and keys as msgspec spells them."""
+    try:
+        return msgspec.to_builtins(value, str_keys=True)
+    except (TypeError, ValueError) as exc:
+        raise ValueNotCarriedError(
+            f"{path} has no form in JSON: {exc}; use numbers, text, arrays or containers of them", path=path
+        ) from exc
+
+
+# -- from maps
+
+
+class _Plan(NamedTuple):
+    kind: Kind
+    arrays: bool
+
+
+_PLANS: dict[Any, _Plan] = {}
+
+
+def _plan(cls: Any) -> _Plan:
+    plan = _PLANS.get(cls)
+    if plan is None:
+        kind = kind_of(cls)
+        plan = _PLANS[cls] = _Plan(kind, any(isinstance(one, Numpy) for one in walk(kind)))
+    return plan
+
+
+def from_map(cls: type[T] | Any, data: Any, *, where: str = "$") -> T:
+    """Return the instance of ``cls`` that ``data`` describes, after checking every field of it.
+
+    Nothing is coerced but what has two spellings: an int where a float is wanted, lists for tuples, sets and
+    arrays, ``"NaN"``, ``"Infinity"`` and ``"-Infinity"`` for floats, base64 text for bytes, numpy scalars for
+    numbers.
+
+    Args:
+        cls: A Struct, a dataclass or anything else that msgspec decodes; also a union of Structs, some
+            of them without a tag.
+        data: What :func:`to_map` returned, in either form.
+        where: What errors call ``data``.
+
+    Raises:
+        ValidationError: A field is wrong, missing or unknown. ``details["path"]`` names it.
+        ConfigError: ``cls`` cannot be decoded.
+    """
+    plan = _plan(cls)
+    if isinstance(plan.kind, Either):
+        cls = _struct_of(plan.kind, data) or cls
+    prepared = _prepared(plan.kind, data, where) if plan.arrays else data
+    try:
+        return cast(T, _convert(prepared, cls))
+    except msgspec.ValidationError as exc:
+        if plan.arrays:
+            raise explained(exc, plan.kind, data, where) from exc
+    # Spellings are rare, so they are looked for only when something is wrong.
+    try:
+        return cast(T, _convert(_prepared(plan.kind, data, where), cls))
+    except msgspec.ValidationError as exc:
+        raise explained(exc, plan.kind, data, where) from exc
+
+
+def _convert(data: Any, cls: Any) -> Any:
+    try:
+        return msgspec.convert(data, cls, strict=True, str_keys=True, dec_hook=_keep)
+    except TypeError as exc:
+        raise ConfigError(f"{cls} cannot be decoded: {exc}") from exc
+
+
+def _keep(cls: Any, data: Any) -> Any:
+    """Return a value of a class that msgspec does not know, so that it looks only at its type."""
+    return data
+
+
+def _struct_of(kind: Either, data: Any) -> Any:
+    """Return the class of a union that ``data`` belongs to, where msgspec would refuse the union."""
+    objects = [one for one in kind.options if isinstance(one, Object)]
+    untagged = [one for one in objects if one.tag is None]
+    if not untagged or len(objects) < 2 or not isinstance(data, dict):
+        return None
+    chosen = _tagged(objects, data) or next((one for one in untagged if _has_names(one, data)), untagged[0])
+    return chosen.cls
+
+
+def _tagged(objects: list[Object], data: dict[Any, Any]) -> Object | None:
+    return next((one for one in objects if one.tag and data.get(one.tag[0]) == one.tag[1]), None)
+
+
+def _has_names(kind: Object, data: dict[Any, Any]) -> bool:
+    names = {each.name for each in kind.fields}
+    return names >= data.keys() and all(each.name in data for each in kind.fields if each.required)
+
+
+def _prepared(kind: Kind, data: Any, path: str) -> Any:
+    """Return ``data`` with arrays made and spellings undone where ``kind`` wants that."""
+    match kind:
+        case Numpy():
+            return numpy_array(kind, data, path)
+        case Plain():
+            return _number(kind.name, data, path)
+        case Choice():
+            return plain_numpy(data, path) if is_numpy(data) else data
+        case Either():
+            return _prepared(_option(kind, data), data, path)
+        case Object() if isinstance(data, dict):
+            kinds = {each.name: each.kind for each in kind.fields}
+            return {
+                name: _prepared(kinds[name], item, f"{path}.{name}") if name in kinds else item
+                for name, item in data.items()
+            }
+        case Mapping() if isinstance(data, dict):
+            return {key: _prepared(kind.item, item, f"{path}.{key}") for key, item in data.items()}
+        case Items() if isinstance(data, list | tuple):
+            return [_prepared(kind.item, item, f"{path}[{at}]") for at, item in enumerate(data)]
+        case Fixed() if isinstance(data, list | tuple) and len(data) == len(kind.items):
+            pairs = zip(kind.items, data, strict=True)
+            return [_prepared(one, item, f"{path}[{at}]") for at, (one, item) in enumerate(pairs)]
+    return data
+
+
+def _number(name: str, data: Any, path: str) -> Any:
+    if name == "number" and isinstance(data, str):
+        return NOT_FINITE.get(data, data)
+    if name in ("number", "integer", "boolean") and is_numpy(data):
+        plain = plain_numpy(data, path)
+        return float(plain) if name == "number" and type(plain) is int else plain
+    return data
+
+
+def _option(kind: Either, data: Any) -> Kind:
+    """Return the option that ``data`` looks like; msgspec decides whether it is one."""
+    objects = [one for one in kind.options if isinstance(one, Object)]
+    if isinstance(data, dict) and objects:
+        return _tagged(objects, data) or next((one for one in objects if one.tag is None), objects[0])
+    fitting = [one for one in kind.options if _looks(one, data, kind)]
+    return fitting[0] if fitting else Plain("any")
+
+
+def _looks(kind: Kind, data: Any, among: Either) -> bool:
+    if isinstance(data, str):
+        texts = any(isinstance(one, Choice) or getattr(one, "name", "") == "string" for one in among.options)
+        return isinstance(kind, Plain) and kind.name == "number" and not texts
+    if isinstance(data, list | tuple):
+        return isinstance(kind, Items | Fixed | Numpy)
+    if isinstance(data, dict):
+        return isinstance(kind, Mapping)
+    if is_numpy(data):
+        return isinstance(kind, Numpy) if data.shape else _takes_scalar(kind, data.dtype.kind)
+    return False
+
+
+def _takes_scalar(kind: Kind, letter: str) -> bool:
+    wanted = {"b": "boolean", "i": "integer", "u": "integer", "f": "number"}.get(letter)
+    return isinstance(kind, Plain) and kind.name == wanted
