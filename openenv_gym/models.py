@@ -159,16 +159,18 @@ class ListToolsAction(Action, tag_field="type", tag="list_tools"):
     """Ask for the environment's tools."""
 
 
-class CallToolAction(Action, tag_field="type", tag="call_tool"):
+class CallToolAction(Action, omit_defaults=True, tag_field="type", tag="call_tool"):
     """Call a tool.
 
     Attributes:
         tool_name: Its name.
         arguments: Its arguments by name.
+        timeout: How long it may take, in seconds; ``None``: what the tool or the environment says.
     """
 
     tool_name: str
     arguments: dict[str, Any] = {}
+    timeout: float | None = None
 
 
 class ListToolsObservation(Observation):

@@ -133,7 +133,7 @@ REQUIRED = {
     "resumed": {"session": SESSION},
     "error": {"code": "internal", "message": ""},
 }
-FIELDS = {"actions": None, "observations": None, "name": "x", "values": [], "frames": []}
+FIELDS = {"actions": None, "observations": None, "name": "x", "topic": "x", "values": [], "frames": []}
 FIELDS |= {"rewards": b"", "flags": b"", "id": 1}
 
 

@@ -30,6 +30,7 @@ MAKERS: dict[type, Any] = {
     m.Transition: lambda at: m.Transition(at, b"", b"", b"\x00"),
     m.Frames: lambda at: m.Frames(at, [None]),
     m.Value: lambda at: m.Value(at, [at]),
+    m.Ask: lambda at: m.Ask(at, "metadata"),
     m.Error: lambda at: m.Error("environment", "it raised", at, True),
 }
 
@@ -131,7 +132,7 @@ def test_what_may_be_sent_in_which_situation(side: Side) -> None:
                 assert end.send(message) == encode(message)
                 assert end.phase is following
                 sent += 1
-    assert sent == 10 if side is Side.CLIENT else sent > 50
+    assert sent == 11 if side is Side.CLIENT else sent > 50
 
 
 @pytest.mark.parametrize("side", Side)
@@ -179,7 +180,7 @@ def test_nobody_sends_what_belongs_to_the_other_side(side: Side) -> None:
 
 def test_a_session_from_hello_to_closed() -> None:
     pair = SessionPair().open()
-    for at, cls in enumerate((m.Reset, m.Step, m.Render, m.Get, m.Set, m.Call, m.State, m.Close), 1):
+    for at, cls in enumerate((m.Reset, m.Step, m.Render, m.Get, m.Set, m.Call, m.State, m.Ask, m.Close), 1):
         assert pair.client.next_id() == at
         assert pair.ask(make(cls, at)) == make(cls, at)
         assert pair.client.pending == make(cls, at)

@@ -173,6 +173,7 @@ MESSAGES: dict[str, dict[str, Any]] = {
         "limits": {},
         "client": "",
         "group": "",
+        "face": "",
     },
     "resume": {"session": _NEEDED, "token": _NEEDED, "version": 1},
     "reset": {"id": _NEEDED, "seeds": None, "options": None, "mask": None},
@@ -182,6 +183,7 @@ MESSAGES: dict[str, dict[str, Any]] = {
     "set": {"id": _NEEDED, "name": _NEEDED, "values": _NEEDED},
     "call": {"id": _NEEDED, "name": _NEEDED, "args": [], "kwargs": {}},
     "state": {"id": _NEEDED},
+    "ask": {"id": _NEEDED, "topic": _NEEDED, "arguments": {}},
     "close": {"id": _NEEDED},
     "welcome": {
         "session": _NEEDED,
@@ -207,6 +209,8 @@ MESSAGES: dict[str, dict[str, Any]] = {
         "lanes": None,
         "warnings": [],
         **_FAILED,
+        "rewards": None,
+        "flags": None,
     },
     "transition": {
         "id": _NEEDED,
