@@ -31,6 +31,7 @@ ROWS: dict[str, int] = {
     "openenv_gym.sampling": 2,
     "openenv_gym.spaces": 2,
     "openenv_gym.testing": 2,
+    "openenv_gym.tool_actions": 2,
     "openenv_gym.tools": 2,
     "openenv_gym.typed_env": 2,
     "openenv_gym.servers": 3,
@@ -54,11 +55,12 @@ EXTRA_LIBRARIES: dict[str, set[str]] = {
     "openenv_gym.protocol.specs": {"gymnasium"},
     "openenv_gym.protocol.columns": {"gymnasium"},
     "openenv_gym.spaces": {"jsonschema", "referencing"},
+    "openenv_gym.tools.links": {"fastmcp", "httpx2", "mcp"},
     "openenv_gym.servers": {"starlette", "uvicorn", "websockets"},
 }
 """Room or module -> what it may use beyond its row."""
 
-LATE = {"docker", "jsonschema", "kubernetes", "ray", "referencing", "websockets"}
+LATE = {"docker", "fastmcp", "httpx2", "jsonschema", "kubernetes", "mcp", "ray", "referencing", "websockets"}
 """Imported inside functions only, outside the server: a training worker that never needs them never pays."""
 
 

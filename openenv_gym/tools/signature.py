@@ -1,0 +1,143 @@
+"""From the signature of a function to the JSON Schema of its arguments, and back."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, get_type_hints
+
+import msgspec
+
+from ..errors import ConfigError, ValidationError
+from .marking import Mark
+from .results import ToolResult
+
+__all__ = ["Signature"]
+
+_PATH = re.compile(r" - at `(\$[^`]*)`$")
+_FIELD = re.compile(r"(?:missing required|contains unknown) field `([^`]+)`")
+
+
+class Signature:
+    """The arguments and the result of a tool.
+
+    Args:
+        function: The tool; a method is bound already.
+        mark: Its name and what else was said of it.
+
+    Attributes:
+        description: What agents read.
+        input_schema: JSON Schema (2020-12) of the arguments, an object.
+        output_schema: JSON Schema of the result, an object: a result that is none is ``result`` in it.
+            ``None`` where the signature does not say, leaves open whether it is one, or names what JSON does
+            not have.
+
+    Raises:
+        ConfigError: An annotation cannot be resolved, or no JSON value would fit it.
+    """
+
+    def __init__(self, function: Callable[..., Any], mark: Mark) -> None:
+        self._name = mark.name
+        doc = mark.description if mark.description is not None else inspect.getdoc(function)
+        self.description = (doc or "").strip()
+        try:
+            hints = get_type_hints(function, include_extras=True)
+        except Exception as exc:
+            raise ConfigError(
+                f"tool {mark.name!r}: its annotations cannot be resolved ({exc}); "
+                "what they name must be visible in its module"
+            ) from exc
+        returned = hints.pop("return", Any)
+        self._open = False
+        fields = []
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                self._open = True
+            else:
+                fields.append(_field(parameter, hints.get(parameter.name, Any)))
+        self._arguments = msgspec.defstruct(
+            "Arguments", fields, kw_only=True, forbid_unknown_fields=not self._open
+        )
+        self._wrapped = msgspec.defstruct("Call", [("arguments", self._arguments)])
+        self.input_schema = self._input_schema()
+        self.output_schema = _output_schema(returned)
+
+    def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments as the function takes them.
+
+        Raises:
+            ValidationError: One is wrong, missing or unknown; ``details["path"]`` names it, as in
+                ``$.arguments.message``.
+        """
+        try:
+            call: Any = msgspec.convert({"arguments": dict(arguments)}, self._wrapped)
+        except (msgspec.ValidationError, TypeError) as exc:
+            raise _located(self._name, str(exc)) from None
+        known = self._arguments.__struct_fields__
+        return {
+            name: getattr(call.arguments, name) if name in known else value
+            for name, value in arguments.items()
+        }
+
+    def _input_schema(self) -> dict[str, Any]:
+        try:
+            schema = _inlined(self._arguments)
+        except TypeError as exc:
+            raise ConfigError(f"tool {self._name!r}: an argument has no JSON form: {exc}") from exc
+        schema.pop("title", None)
+        schema["additionalProperties"] = self._open
+        return schema
+
+
+def _field(parameter: inspect.Parameter, kind: Any) -> Any:
+    if parameter.default is parameter.empty:
+        return parameter.name, kind
+    default = parameter.default
+    if default is None or isinstance(default, bool | int | float | str):
+        return parameter.name, kind, default
+    # Only what was given is passed on: the function's own default counts, this one makes the field optional.
+    return parameter.name, kind, msgspec.field(default_factory=lambda: default)
+
+
+def _inlined(kind: Any) -> dict[str, Any]:
+    """Return the schema of a type with its top level inline and what that refers to in ``$defs``."""
+    (schema,), components = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    top = str(schema.get("$ref", "")).removeprefix("#/$defs/")
+    if top in components:
+        definition = dict(components[top])
+        if f'"#/$defs/{top}"' not in msgspec.json.encode(components).decode():
+            del components[top]
+        schema = definition
+    return {**schema, "$defs": components} if components else dict(schema)
+
+
+def _output_schema(returned: Any) -> dict[str, Any] | None:
+    if returned is Any or returned is type(None) or returned is ToolResult:
+        return None
+    try:
+        schema = _inlined(returned)
+    except (TypeError, NameError):
+        return None
+    if schema.get("type") == "object":
+        return schema
+    if _may_be_object(schema):  # then whether the result is wrapped would depend on the result
+        return None
+    definitions = schema.pop("$defs", None)
+    wrapped = {"type": "object", "properties": {"result": schema}, "required": ["result"]}
+    return {**wrapped, "$defs": definitions} if definitions else wrapped
+
+
+def _may_be_object(schema: dict[str, Any]) -> bool:
+    kinds = schema.get("anyOf", [schema])
+    return any(kind.get("type", "object") == "object" and "enum" not in kind for kind in kinds)
+
+
+def _located(name: str, message: str) -> ValidationError:
+    """Return msgspec's complaint as ours; a missing or unknown argument is named by the path, too."""
+    found = _PATH.search(message)
+    path = found.group(1) if found else "$.arguments"
+    if field := _FIELD.search(message):
+        path = f"{path}.{field.group(1)}"
+    what = _PATH.sub("", message)
+    return ValidationError(f"tool {name!r}: {what} at {path}", path=path, tool=name)

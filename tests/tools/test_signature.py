@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import enum
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openenv_gym.errors import ConfigError, ValidationError
+from openenv_gym.tools.marking import Mark
+from openenv_gym.tools.results import ToolResult
+from openenv_gym.tools.signature import Signature
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Point(msgspec.Struct):
+    x: int
+    y: int = 0
+
+
+def paint(
+    where: Point,
+    colour: Colour,
+    width: Annotated[int, msgspec.Meta(ge=1, le=9)] = 1,
+    *,
+    style: Literal["solid", "dashed"] = "solid",
+    tags: list[str] = ["a"],  # noqa: B006
+) -> str:
+    """Paint a dot.
+
+    Args:
+        where: The place.
+    """
+    return f"{where.x},{where.y} {colour.value} {width} {style} {tags}"
+
+
+PAINT = Signature(paint, Mark("paint"))
+
+
+def test_the_schema_has_the_types_bounds_defaults_and_what_is_required() -> None:
+    schema = PAINT.input_schema
+    assert schema["type"] == "object"
+    assert schema["required"] == ["where", "colour"]
+    assert schema["additionalProperties"] is False
+    properties = schema["properties"]
+    assert properties["width"] == {"type": "integer", "minimum": 1, "maximum": 9, "default": 1}
+    assert properties["style"] == {"enum": ["dashed", "solid"], "default": "solid"}
+    assert properties["where"] == {"$ref": "#/$defs/Point"}
+    assert schema["$defs"]["Point"]["required"] == ["x"]
+
+
+def test_the_description_is_the_docstring_unless_another_is_given() -> None:
+    assert PAINT.description == "Paint a dot.\n\nArgs:\n    where: The place."
+    assert Signature(paint, Mark("paint", "Other.")).description == "Other."
+
+
+def test_arguments_arrive_as_the_types_of_the_signature() -> None:
+    bound = PAINT.bind({"where": {"x": 1}, "colour": "blue", "width": 3})
+    assert bound == {"where": Point(1, 0), "colour": Colour.BLUE, "width": 3}
+    assert paint(**bound) == "1,0 blue 3 solid ['a']"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        ({"colour": "red"}, "$.arguments.where"),
+        ({"where": {"x": "1"}, "colour": "red"}, "$.arguments.where.x"),
+        ({"where": {}, "colour": "red"}, "$.arguments.where.x"),
+        ({"where": {"x": 1}, "colour": "green"}, "$.arguments.colour"),
+        ({"where": {"x": 1}, "colour": "red", "width": 10}, "$.arguments.width"),
+        ({"where": {"x": 1}, "colour": "red", "width": True}, "$.arguments.width"),
+        ({"where": {"x": 1}, "colour": "red", "tags": ["a", 1]}, "$.arguments.tags[1]"),
+        ({"where": {"x": 1}, "colour": "red", "weight": 1}, "$.arguments.weight"),
+    ],
+)
+def test_a_wrong_argument_is_named_by_its_path(arguments: dict[str, Any], path: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        PAINT.bind(arguments)
+    assert caught.value.details == {"path": path, "tool": "paint"}
+    assert path in caught.value.message
+
+
+def test_open_signatures_take_anything_more() -> None:
+    def note(text: str, **more: int) -> None: ...
+
+    signature = Signature(note, Mark("note"))
+    assert signature.input_schema["additionalProperties"] is True
+    assert signature.bind({"text": "a", "b": 2}) == {"text": "a", "b": 2}
+
+
+def test_parameters_without_annotation_take_anything() -> None:
+    signature = Signature(lambda x, y=2: x, Mark("f"))
+    assert signature.input_schema["properties"] == {"x": {}, "y": {"default": 2}}
+    assert signature.bind({"x": {"any": [1, None]}}) == {"x": {"any": [1, None]}}
+
+
+def _returns(annotation: Any) -> dict[str, Any] | None:
+    def function() -> None: ...
+
+    function.__annotations__ = {"return": annotation}
+    return Signature(function, Mark("f")).output_schema
+
+
+def test_results_that_are_no_objects_are_wrapped_in_their_schema() -> None:
+    assert _returns(int) == {
+        "type": "object",
+        "properties": {"result": {"type": "integer"}},
+        "required": ["result"],
+    }
+    wrapped = _returns(list[Point])
+    assert wrapped is not None and wrapped["$defs"]["Point"]["type"] == "object"
+    assert wrapped["properties"]["result"]["items"] == {"$ref": "#/$defs/Point"}
+    point = _returns(Point)
+    assert point is not None and point["properties"].keys() == {"x", "y"} and "$defs" not in point
+    assert _returns(dict[str, int]) == {"type": "object", "additionalProperties": {"type": "integer"}}
+
+
+@pytest.mark.parametrize("kind", [Any, None, dict[str, int] | None, Point | int, np.ndarray, ToolResult])
+def test_results_of_no_one_form_have_no_schema(kind: Any) -> None:
+    assert _returns(kind) is None
+
+
+def test_recursive_types_keep_their_definition() -> None:
+    schema = _returns(Tree)
+    assert schema is not None and schema["type"] == "object"
+    assert schema["$defs"]["Tree"]["properties"]["left"]["anyOf"][0] == {"$ref": "#/$defs/Tree"}
+
+
+class Tree(msgspec.Struct):
+    left: Tree | None = None
+
+
+def test_annotations_that_cannot_be_resolved_are_refused() -> None:
+    def broken(x: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+    with pytest.raises(ConfigError, match=r"tool 'broken': its annotations cannot be resolved .*Nowhere"):
+        Signature(broken, Mark("broken"))
+
+
+def test_arguments_without_a_json_form_are_refused() -> None:
+    def odd(x: complex) -> None: ...
+
+    with pytest.raises(ConfigError, match="tool 'odd': an argument has no JSON form"):
+        Signature(odd, Mark("odd"))
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["where", "colour", "width", "style", "tags", "other"]), _JSON))
+def test_any_arguments_are_taken_or_refused_with_a_path(arguments: dict[str, Any]) -> None:
+    try:
+        bound = PAINT.bind(arguments)
+    except ValidationError as exc:
+        assert exc.details["path"].startswith("$.arguments")
+    else:
+        assert bound.keys() == arguments.keys()
