@@ -20,6 +20,7 @@ from ..errors import (
 from ..protocol.messages import SUBPROTOCOL
 from ..transport.channel import Channel
 from ..transport.sockets import tune
+from ..transport.texts import TextChannel
 from .dialing import dial, read_head, receive_some, send_all
 from .endpoint import Endpoint, parse_endpoint
 from .flows import Unreachable
@@ -54,6 +55,7 @@ def connect(
     compression: bool = False,
     keepalive: float | None = None,
     answered: Callable[[Mapping[str, str]], None] | None = None,
+    json: bool = False,
 ) -> Channel:
     """Return an open channel to the server at ``endpoint``.
 
@@ -66,6 +68,8 @@ def connect(
         compression: Whether to offer compression.
         keepalive: Seconds after which the operating system probes a silent connection.
         answered: Told the headers of the server's answer.
+        json: Whether a server that chooses no subprotocol will do, since the caller speaks OpenEnv's JSON;
+            the channel is a :class:`TextChannel` then.
 
     Raises:
         Unreachable: Nobody answers there; a later attempt may succeed.
@@ -83,13 +87,13 @@ def connect(
         protocol.receive_data(head)
         if not head.startswith(b"HTTP/1.1 101 "):
             raise _refusal(endpoint, _read_refusal(protocol, sock, endpoint, rest, deadline), head)
-        _check_handshake(endpoint, protocol)
+        text = _check_handshake(endpoint, protocol, json)
         if answered is not None:
             answered(_answer_headers(protocol))
         sock.settimeout(None)
         if endpoint.kind != "unix":
             tune(sock, keepalive)
-        return Channel(
+        return (TextChannel if text else Channel)(
             sock,
             client=True,
             max_message=max_message,
@@ -131,10 +135,13 @@ def _headers(endpoint: Endpoint, token: str | None, more: Mapping[str, str] | No
     return headers
 
 
-def _check_handshake(endpoint: Endpoint, protocol: ClientProtocol) -> None:
+def _check_handshake(endpoint: Endpoint, protocol: ClientProtocol, json: bool) -> bool:
+    """Return whether OpenEnv's JSON is to be spoken."""
     from websockets.exceptions import NegotiationError
 
     failure = protocol.handshake_exc
+    if json and failure is None and protocol.subprotocol is None:
+        return True
     if protocol.subprotocol != SUBPROTOCOL and (failure is None or isinstance(failure, NegotiationError)):
         raise VersionMismatchError(
             f"{endpoint} is a WebSocket server, but does not speak {SUBPROTOCOL}: it is another program, or"
@@ -145,6 +152,7 @@ def _check_handshake(endpoint: Endpoint, protocol: ClientProtocol) -> None:
         raise ServerConnectionError(
             f"{endpoint} answered the WebSocket handshake wrongly: {failure}", server=str(endpoint)
         ) from failure
+    return False
 
 
 def _answer_headers(protocol: ClientProtocol) -> dict[str, str]:

@@ -47,6 +47,8 @@ class Channel(Sender):
 
     __slots__ = ("__weakref__", "_closing", "_held", "_poller", "_reader", "_reads", "last_received")
 
+    _reader_class = FrameReader
+
     def __init__(
         self,
         sock: socket.socket,
@@ -58,7 +60,7 @@ class Channel(Sender):
         poll: bool | None = None,
     ) -> None:
         super().__init__(sock, masked=client, compression=compression)
-        self._reader = FrameReader(
+        self._reader = self._reader_class(
             client=client, max_message=max_message, compression=compression, initial=initial
         )
         receive, buffer = self._io.recv_into, repeat(self._reader.buffer)
@@ -95,6 +97,8 @@ class Channel(Sender):
                 poller = self._poller
                 if poller is None or reader.target is not reader.buffer or poller.receive(reader) <= 0:
                     self._block(deadline, silence, begun)
+                    if poller is not None:
+                        poller.learn()
                 self.last_received = monotonic()
                 message = reader.next()
                 if isinstance(message, Frame):
