@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import datetime as dt
 import string
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 
@@ -23,6 +27,7 @@ _SCRIPTS = (
     "🙂🚀🐍🎲🧠🌍",
 )
 _DEPTH = 3
+_DEFINITIONS = ("$defs", "definitions")
 _LENGTH = 4
 _RANGE = 1_000
 
@@ -41,6 +46,8 @@ def sample_json(rng: np.random.Generator, schema: Any, depth: int = 0) -> Any:
     """Return a JSON value after the common keywords of ``schema``; it may still not meet it."""
     if not isinstance(schema, dict):
         return _sample_any(rng, depth)
+    if depth == 0 and not schema.keys().isdisjoint(_DEFINITIONS):
+        schema = _linked(schema)
     if "const" in schema:
         return deepcopy(schema["const"])
     if schema.get("enum"):
@@ -57,6 +64,40 @@ def sample_json(rng: np.random.Generator, schema: Any, depth: int = 0) -> Any:
         kind = _choose(rng, kind)
     maker = _MAKERS.get(kind)
     return maker(rng, schema, depth) if maker else _sample_any(rng, depth)
+
+
+def _linked(root: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema with what it refers to in the place of each reference; it may contain itself."""
+    targets: dict[str, dict[str, Any]] = {"#": {}}
+    for place in _DEFINITIONS:
+        targets |= {f"#/{place}/{name}": {} for name in root.get(place, {})}
+
+    def linked(part: Any) -> Any:
+        if isinstance(part, list):
+            return [linked(item) for item in part]
+        if not isinstance(part, dict):
+            return part
+        found = targets.get(part["$ref"]) if isinstance(part.get("$ref"), str) else None
+        return found if found is not None else {key: linked(item) for key, item in part.items()}
+
+    for place in _DEFINITIONS:
+        for name, schema in root.get(place, {}).items():
+            targets[f"#/{place}/{name}"].update(linked(_followed(schema, root)))
+    top = {key: value for key, value in root.items() if key not in _DEFINITIONS}
+    targets["#"].update(linked(_followed(top, root)))
+    return targets["#"]
+
+
+def _followed(schema: Any, root: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema that a chain of references ends at; an endless one allows anything."""
+    seen: list[str] = []
+    while isinstance(schema, dict) and isinstance(pointer := schema.get("$ref"), str):
+        if pointer in seen:
+            return {}
+        seen.append(pointer)
+        _, place, name = [*pointer.split("/"), "", ""][:3]
+        schema = root.get(place, {}).get(name, {})
+    return schema if isinstance(schema, dict) else {}
 
 
 def _choose(rng: np.random.Generator, options: Any) -> Any:
@@ -109,15 +150,20 @@ def _bounds(schema: dict[str, Any]) -> tuple[float, float]:
 
 
 def _integer(rng: np.random.Generator, schema: dict[str, Any], depth: int) -> int:
-    low, high = _bounds(schema)
-    step = schema.get("multipleOf", 1)
-    first, last = int(-(-low // step)), int(high // step)
-    return int(step * (first + int(rng.random() * (last - first + 1))))
+    return int(_multiple(rng, schema, schema.get("multipleOf", 1)))
 
 
 def _number(rng: np.random.Generator, schema: dict[str, Any], depth: int) -> float:
+    if schema.get("multipleOf"):
+        return float(_multiple(rng, schema, schema["multipleOf"]))
     low, high = _bounds(schema)
     return float(low + rng.random() * (high - low))
+
+
+def _multiple(rng: np.random.Generator, schema: dict[str, Any], step: float) -> float:
+    low, high = _bounds(schema)
+    first, last = int(-(-low // step)), int(high // step)
+    return step * (first + int(rng.random() * (last - first + 1)))
 
 
 def _count(rng: np.random.Generator, schema: dict[str, Any], fewest: str, most: str) -> int:
@@ -126,12 +172,24 @@ def _count(rng: np.random.Generator, schema: dict[str, Any], fewest: str, most: 
 
 
 def _string(rng: np.random.Generator, schema: dict[str, Any], depth: int) -> str:
-    return sample_text(rng, _count(rng, schema, "minLength", "maxLength"))
+    size = _count(rng, schema, "minLength", "maxLength")
+    if schema.get("contentEncoding") == "base64":
+        most = size // 4 * 3
+        return base64.b64encode(rng.bytes(int(rng.integers(max(0, most - 2), most + 1)))).decode()
+    maker = _FORMATS.get(schema.get("format"))
+    return maker(rng) if maker else sample_text(rng, size)
+
+
+def _moment(rng: np.random.Generator) -> dt.datetime:
+    return dt.datetime(2000, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=int(rng.integers(2**30)))
 
 
 def _array(rng: np.random.Generator, schema: dict[str, Any], depth: int) -> list[Any]:
     first = schema.get("prefixItems", [])
-    size = max(len(first), _count(rng, schema, "minItems", "maxItems"))
+    size = int(schema.get("minItems", 0))
+    if depth < _DEPTH:
+        size = _count(rng, schema, "minItems", "maxItems")
+    size = max(len(first), size)
     rest = [schema.get("items")] * (size - len(first))
     return [sample_json(rng, item, depth + 1) for item in [*first, *rest]]
 
@@ -148,6 +206,14 @@ def _object(rng: np.random.Generator, schema: dict[str, Any], depth: int) -> dic
     return value
 
 
+_FORMATS: dict[Any, Callable[[np.random.Generator], str]] = {
+    "date-time": lambda rng: _moment(rng).isoformat(),
+    "date": lambda rng: _moment(rng).date().isoformat(),
+    "time": lambda rng: _moment(rng).timetz().isoformat(),
+    "duration": lambda rng: f"PT{int(rng.integers(2**20))}S",
+    "uuid": lambda rng: str(UUID(bytes=rng.bytes(16), version=4)),
+    "decimal": lambda rng: f"{int(rng.integers(-(10**6), 10**6)) / 100:.2f}",
+}
 _TELLING = {
     "object": {"properties", "required", "additionalProperties", "minProperties"},
     "array": {"items", "prefixItems", "minItems", "maxItems"},

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -24,7 +25,7 @@ from .protocol.specs import register_space
 from .protocol.values import pack
 from .sampling import sample_json, sample_text
 
-__all__ = ["Json", "Unicode"]
+__all__ = ["Json", "Unicode", "has_json_type"]
 
 _TRIES = 100
 
@@ -89,7 +90,8 @@ class Json(gym.Space[Any]):
     """Any JSON value: ``None``, bool, int, float, str, lists of them, dicts of them with str keys.
 
     Args:
-        schema: A JSON Schema that the values meet. Checking it needs the package ``jsonschema``.
+        schema: A JSON Schema that the values meet. Checking more than its ``type`` needs the
+            package ``jsonschema``.
         seed: Seeds the samples.
 
     Raises:
@@ -155,8 +157,31 @@ class Json(gym.Space[Any]):
         return {**self.__dict__, "_valid": None}
 
 
+_TYPES: dict[str, Any] = {
+    "null": type(None),
+    "boolean": bool,
+    "integer": int,
+    "number": (int, float),
+    "string": str,
+    "array": list,
+    "object": dict,
+}
+
+
+def has_json_type(value: Any, name: str) -> bool:
+    """Return whether a JSON value is of a type, as JSON Schema's keyword ``type`` calls it."""
+    if isinstance(value, bool):
+        return name == "boolean"
+    whole = name == "integer" and isinstance(value, float) and value.is_integer()
+    return whole or isinstance(value, _TYPES[name])
+
+
 def _validator(schema: dict[str, Any]) -> Callable[[Any], bool]:
     """Return what checks values against ``schema``, which reaches for nothing outside itself."""
+    kind, more = schema.get("type"), schema.get("additionalProperties", True)
+    simple = schema.keys() <= {"type", "additionalProperties"} and more is True
+    if simple and isinstance(kind, str) and kind in _TYPES:
+        return partial(has_json_type, name=kind)
     try:
         from jsonschema import exceptions, validators
         from referencing import Registry

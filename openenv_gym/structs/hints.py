@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections.abc as abc
 import dataclasses
+import datetime as dt
+import json
 import types
 import typing
 from enum import Enum, Flag
@@ -49,6 +51,9 @@ _PLAIN: dict[Any, str] = {
 _ITEMS = {list: list, abc.Sequence: list, abc.MutableSequence: list, abc.Collection: list, tuple: tuple}
 _MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
 _LIMITS = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "pattern")
+_TIMES = {dt.datetime: "date-time", dt.time: "time"}
+"""Formats that msgspec's schemas name only where a time zone is demanded or forbidden."""
+
 _DTYPES = frozenset(
     f"{kind}{bits}"
     for kind, sizes in (("int", (8, 16, 32, 64)), ("uint", (8, 16, 32, 64)), ("float", (16, 32, 64)))
@@ -82,7 +87,8 @@ class _Reader:
         if origin in (Union, types.UnionType):
             return Either(tuple(self._options(args, limits)), limits=limits)
         if origin is Literal:
-            return Choice(args, args, tuple(map(str, args)), limits=limits)
+            names = (arg if isinstance(arg, str) else json.dumps(arg) for arg in args)
+            return Choice(args, args, tuple(names), limits=limits)
         if (origin or hint) in _ITEMS:
             return self._items(_ITEMS[origin or hint], args if origin else None, limits)
         if (origin or hint) in _MAPPINGS:
@@ -189,7 +195,8 @@ def _fields(cls: Any) -> abc.Iterator[tuple[str, str, Any]]:
         default, factory = each.default, each.default_factory
         if factory not in (msgspec.NODEFAULT, dataclasses.MISSING):
             default = factory()
-        yield name, each.name, MISSING if default in (msgspec.NODEFAULT, dataclasses.MISSING) else default
+        missing = default is msgspec.NODEFAULT or default is dataclasses.MISSING  # an array may be compared
+        yield name, each.name, MISSING if missing else default
 
 
 def _about(cls: Any) -> str:
@@ -198,6 +205,8 @@ def _about(cls: Any) -> str:
 
 
 def _schema_of(hint: Any) -> dict[str, Any]:
+    if hint in _TIMES:
+        return {"type": "string", "format": _TIMES[hint]}
     try:
         return msgspec.json.schema(hint)
     except (TypeError, RuntimeError):

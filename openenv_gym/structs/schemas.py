@@ -120,7 +120,8 @@ class _Writer:
                 return fixed([self.write(one) for one in kind.items])
             case Mapping():
                 item = self.write(kind.item)
-                return {"type": "object", "additionalProperties": item or True, **_limited("object", limits)}
+                more = {"additionalProperties": item} if item else {}
+                return {"type": "object", **more, **_limited("object", limits)}
             case Either():
                 return {"anyOf": [self._option(one) for one in kind.options]}
             case Object():
