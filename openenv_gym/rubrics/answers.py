@@ -12,6 +12,8 @@ __all__ = ["find_score"]
 
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w%])")
 
+_LONGEST = 64 * 1024
+
 
 def find_score(text: str, pattern: re.Pattern[str] | None = None) -> float:
     """Return the score in ``text``.
@@ -22,6 +24,8 @@ def find_score(text: str, pattern: re.Pattern[str] | None = None) -> float:
     Raises:
         ValueError: There is none, there are several, or it is not finite.
     """
+    if len(text) > _LONGEST:
+        raise ValueError(f"it has more than {_LONGEST} characters")
     if pattern is not None:
         match = pattern.search(text)
         if match is None:
@@ -45,8 +49,10 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
     while at >= 0:
         try:
             found, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
+        except ValueError:
             end = at + 1
+        except RecursionError:
+            return
         else:
             yield found
         at = text.find("{", end)

@@ -140,7 +140,8 @@ class ChatModel:
         except TimeoutError as exc:
             raise _Failure(f"did not answer within {left:.3g} s", passing=True) from exc
         except (OSError, HTTPException) as exc:
-            raise _Failure(f"could not be asked: {exc or type(exc).__name__}", passing=True) from exc
+            reason = getattr(exc, "reason", None) or exc  # urllib wraps what the system said
+            raise _Failure(f"could not be asked: {reason or type(exc).__name__}", passing=True) from exc
         return _text_of(answer)
 
     def _headers(self) -> dict[str, str]:
