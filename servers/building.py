@@ -22,12 +22,14 @@ from openenv_gym.protocol import messages as m
 from openenv_gym.protocol.values import MAX_DEPTH
 
 from .episodes import MODES
+from .faces import face_of
 from .grouping import build_group, lane_kwargs
 from .lane import Lane, TimedLane, facts_of
 from .native import Native, build_native, native_facts
 from .settings import ServerSettings
 from .stages import Desk, Plan, Stage
 from .targets import Target
+from .typed_stage import build_typed, face_facts
 
 __all__ = ["check_hello", "limits_of", "plan_of"]
 
@@ -42,15 +44,24 @@ def plan_of(settings: ServerSettings, target: Target) -> Plan:
         if hello.native:
             return _build_native(settings, target, hello, kwargs)
         make = partial(_make, target, hello, kwargs)
+        if hello.face == "typed":
+            return build_typed(settings, target, make)
         if hello.lanes == 1 and hello.autoreset == "disabled" and "lanes" not in hello.capabilities:
             return _build_lane(settings, target, hello, make)
+        if hello.lanes > 1 and target.is_exclusive():
+            raise CapacityError(
+                f"{target.name!r} allows one instance in a process (concurrency_safe = False), and"
+                f" {hello.lanes} lanes were asked for in one; pass lanes_per_worker=1",
+                option="lanes_per_worker",
+            )
         group = build_group(make, hello, settings, desk, target.metadata())
         return group, facts_of(group.first, target.name, target.spec())
 
     def describe() -> dict[str, Any]:
         env = target.build(dict(settings.env_kwargs), render_mode=None, time_limit=True)
         try:
-            return facts_of(env, target.name, target.spec())
+            facts = facts_of(env, target.name, target.spec())
+            return {**facts, **face_facts(face_of(env, target.name))}
         finally:
             env.close()
 
@@ -118,6 +129,10 @@ def _check_form(hello: m.Hello) -> None:
     for name, number in numbers.items():
         if not number >= 0:  # NaN included
             raise RemoteProtocolError(f"'hello' has {name} = {number}; write 0 or more")
+    if hello.face not in ("", "typed"):
+        raise RemoteProtocolError(f"'hello' has the unknown face {hello.face!r}")
+    if hello.face and (hello.lanes != 1 or hello.native):
+        raise RemoteProtocolError("a session with the face 'typed' has one lane, and no vector class")
     if hello.autoreset not in MODES and not (hello.native and hello.autoreset == "any"):
         raise RemoteProtocolError(f"'hello' has the unknown autoreset {hello.autoreset!r}")
 

@@ -162,9 +162,13 @@ class Exited(msgspec.Struct, tag=True):
 
 
 class Warm(msgspec.Struct, tag=True):
-    """Template to parent: the environment's module is imported (``error``: its traceback, if it failed)."""
+    """Template to parent: the environment's module is imported (``error``: its traceback, if it failed).
+
+    ``exclusive``: a process can have one such environment only.
+    """
 
     error: str | None = None
+    exclusive: bool = False
 
 
 Message = (

@@ -12,7 +12,13 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from openenv_gym.errors import OpenEnvError, ServerDrainingError, StartupError, WorkerCrashedError
+from openenv_gym.errors import (
+    CapacityError,
+    OpenEnvError,
+    ServerDrainingError,
+    StartupError,
+    WorkerCrashedError,
+)
 from openenv_gym.providers import inherit
 
 from . import control as c
@@ -60,6 +66,13 @@ class Crew:
         self._warm: asyncio.Future[None] | None = None
         self._host: Host | None = None
         self._draining = False
+        #: Whether a process can have one environment only.
+        self._exclusive = False
+
+    @property
+    def sessions_per_worker(self) -> int:
+        """The most sessions that share a worker; 0: any number."""
+        return 1 if self._exclusive else self._settings.sessions_per_worker
 
     @property
     def count(self) -> int:
@@ -98,6 +111,7 @@ class Crew:
 
     def _preload(self) -> None:
         self._target.preload()
+        self._exclusive = self._target.is_exclusive()
         inherit.apply_filters()
 
     async def drain(self, timeout: float) -> None:
@@ -144,10 +158,19 @@ class Crew:
 
         Args:
             fellows: Says how many sessions a worker has that the new one should rather not share it with.
+
+        Raises:
+            CapacityError: There are no workers, and the environment wants a process for itself.
         """
+        most = self.sessions_per_worker
         if self._host is not None:
+            if self._exclusive and self._workers[0].sessions:
+                raise CapacityError(
+                    f"{self._target.name!r} allows one instance in a process (concurrency_safe = False), and"
+                    " this server has no others; start it with --workers 1 or more",
+                    option="workers",
+                )
             return self._workers[0]
-        most = self._settings.sessions_per_worker
         able = [w for w in self._workers.values() if w.alive and not w.tainted]
         if most:
             able = [w for w in able if len(w.sessions) < most and not self._spent(w)]
@@ -171,7 +194,7 @@ class Crew:
 
     def _spent(self, worker: Worker) -> bool:
         """Whether a worker that is promised to one session has had it."""
-        return self._settings.sessions_per_worker == 1 and worker.served > 0
+        return self.sessions_per_worker == 1 and worker.served > 0
 
     def _hire(self) -> ProcessWorker:
         places = self._settings.places
@@ -234,7 +257,8 @@ class Crew:
 
     def _template_said(self, message: c.Message) -> None:
         match message:
-            case c.Warm(error=error):
+            case c.Warm(error=error, exclusive=exclusive):
+                self._exclusive = exclusive
                 if self._warm is not None and not self._warm.done():
                     if error is None:
                         self._warm.set_result(None)

@@ -119,7 +119,7 @@ class Pool:
         free = self.slots.maximum - self.slots.active + self._detached()
         return {
             "OpenEnv-Workers": str(max(self.settings.worker_count, 1)),
-            "OpenEnv-Sessions-Per-Worker": str(self.settings.sessions_per_worker),
+            "OpenEnv-Sessions-Per-Worker": str(self._crew.sessions_per_worker),
             "OpenEnv-Slots-Free": str(0 if self.slots.waiting else free),
             "OpenEnv-Slots-Max": str(self.slots.maximum),
         }
@@ -204,7 +204,8 @@ class Pool:
     def _received(self, worker: Worker, message: c.Message) -> None:
         match message:
             case c.Opened(facts=facts):
-                self._facts = self._facts or facts
+                if facts and facts.get("schemas"):
+                    self._facts = self._facts or facts
             case c.Detached(session=session):
                 if (record := self.records.living.get(session)) is not None:
                     record.detached = True

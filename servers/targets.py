@@ -23,7 +23,10 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, find_highest_version, load_env_creator, parse_env_id
 
+from openenv_gym.environment import Environment
 from openenv_gym.errors import ConfigError, ConstructionError
+from openenv_gym.tools.marking import marked
+from openenv_gym.typed_env import TypedEnv
 
 from . import modules
 
@@ -100,6 +103,21 @@ class Target:
         metadata = getattr(_creator(self.source()), "metadata", None)
         return metadata if isinstance(metadata, Mapping) else {}
 
+    def typed(self) -> type[Environment[Any, Any, Any]] | None:
+        """Return the class if it is a typed environment's; ``None``: it is not, or a factory builds it."""
+        creator = _creator(self.source())
+        return creator if inspect.isclass(creator) and issubclass(creator, Environment) else None
+
+    def has_tools(self) -> bool:
+        """Return whether the class says that the environment has tools."""
+        kind = self.typed()
+        return kind is not None and (bool(kind.tools) or any(marked(kind)))
+
+    def is_exclusive(self) -> bool:
+        """Return whether the class says that a process can have one such environment only."""
+        kind = self.typed()
+        return kind is not None and not kind.concurrency_safe
+
     def build(
         self,
         kwargs: Mapping[str, Any] | None = None,
@@ -120,7 +138,7 @@ class Target:
 
         Raises:
             ConfigError: ``render_mode`` is not supported.
-            ConstructionError: What was built is not a ``gymnasium.Env``.
+            ConstructionError: What was built is neither a ``gymnasium.Env`` nor an ``Environment``.
             Exception: Whatever the constructor raises.
         """
         source = self.source()
@@ -131,12 +149,15 @@ class Target:
             arguments["render_mode"] = render_mode
             if not modules.accepts(creator, "render_mode"):
                 raise ConfigError(f"{self.name!r} has no argument render_mode; use render_mode=None")
+        typed = False
         if isinstance(source, EnvSpec):
             env = _make(source, arguments, time_limit, episode)
         else:
             env = source(**arguments)
+            if typed := isinstance(env, Environment):
+                env = _as_gym(env, render_mode, episode)
         _check_env(env, self.text)
-        if episode and not isinstance(source, EnvSpec):
+        if episode and not isinstance(source, EnvSpec) and not typed:
             env = gym.wrappers.TimeLimit(env, episode)
         try:
             _check_render_mode(env.metadata, render_mode, self.name, declared=True)
@@ -292,6 +313,13 @@ def _make(spec: EnvSpec, arguments: dict[str, Any], time_limit: bool, episode: i
     return gym.make(spec)
 
 
+def _as_gym(
+    environment: Environment[Any, Any, Any], render_mode: str | None, limit: int
+) -> gym.Env[Any, Any]:
+    environment.render_mode = render_mode
+    return TypedEnv(environment, limit)
+
+
 def _check_render_mode(metadata: Any, mode: str | None, name: str, *, declared: bool) -> None:
     """Check ``mode`` against what a class (``declared`` false: may leave it open) or an instance says."""
     if mode is None:
@@ -319,5 +347,5 @@ def _check_env(env: Any, text: str) -> None:
     elif isinstance(env, gym.vector.VectorEnv):
         advice = "serve the environment that it is made of"
     else:
-        advice = "it must derive from gymnasium.Env"
+        advice = "it must derive from gymnasium.Env or openenv_gym.Environment"
     raise ConstructionError(f"{got}; {advice}", type=kind.__qualname__)

@@ -216,10 +216,12 @@ def main(arguments: list[str]) -> None:
     if item is None or not isinstance(item[0], c.Setup):
         return
     settings = ServerSettings.from_wire(item[0].settings)
+    exclusive = False
     try:
         target = resolve(item[0].target)
         if settings.start_method == "fork":
             target.preload()
+            exclusive = target.is_exclusive()
             inherit.apply_filters()
             from . import worker as worker
 
@@ -229,7 +231,7 @@ def main(arguments: list[str]) -> None:
     except BaseException:
         link.post(c.Warm(traceback.format_exc()))
         return
-    link.post(c.Warm())
+    link.post(c.Warm(exclusive=exclusive))
     template = Template(link, parent, settings, target)
     template.run()
     template.linger()

@@ -37,6 +37,7 @@ ROWS: dict[str, int] = {
     "openenv_gym.servers": 3,
     "openenv_gym.envs": 3,
     "openenv_gym.wrappers": 3,
+    "openenv_gym.asgi": 4,
     "openenv_gym.serve": 4,
     "openenv_gym.demo": 4,
 }

@@ -1,0 +1,269 @@
+"""Plays the episodes of a typed environment: what surrounds an author's ``reset`` and ``step``.
+
+A player keeps the books of the episode, runs coroutines, applies transforms and the rubric, and answers what
+is asked of the environment besides. Its methods are all called on the environment's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium as gym
+import msgspec
+
+from .environment import Environment
+from .errors import ConfigError, ResetNeededError, ToolNotFoundError, UnsupportedError, ValidationError
+from .models import CallToolAction, CallToolObservation, ListToolsAction, Observation, State
+from .rubrics import TrajectoryRubric
+from .tools import error_form, result_form
+
+__all__ = ["Player", "ending_of"]
+
+
+def ending_of(observation: Observation) -> tuple[bool, bool]:
+    """Return whether the episode terminated and whether it was truncated."""
+    truncated = bool(observation.truncated)
+    return bool(observation.terminated or (observation.done and not truncated)), truncated
+
+
+class Player:
+    """One environment and its episodes.
+
+    Args:
+        environment: The environment.
+        limit: Steps after which an episode is truncated; 0: none.
+    """
+
+    def __init__(self, environment: Environment[Any, Any, Any], limit: int = 0) -> None:
+        self.environment = environment
+        self._limit = limit
+        self._steps = 0
+        self._playing = False
+        self._loop: asyncio.Runner | None = None
+        self._keeps_state = type(environment).state is Environment.state
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether the environment has tools."""
+        return self.environment.tool_table is not None
+
+    def reset(
+        self, seed: int | None = None, episode_id: str | None = None, options: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Start an episode and return its first observation.
+
+        Raises:
+            ValidationError: The environment's ``reset`` takes no such option, or no seed.
+        """
+        environment, self._playing = self.environment, False
+        episode_id = episode_id or uuid.uuid4().hex
+        if seed is not None:
+            environment.np_random, _ = gym.utils.seeding.np_random(seed)
+        if self._keeps_state:
+            environment._state = None
+            if not _required_fields(environment.state_type):
+                environment.state = environment.state_type(episode_id=episode_id)
+        if environment.rubric is not None:
+            environment.rubric.reset()
+        reset = getattr(environment, "reset_async", environment.reset)
+        arguments = _arguments(reset, seed, episode_id, dict(options or {}))
+        observation = self._checked(self.settle(reset(**arguments)), "reset")
+        if self._keeps_state and environment.state.episode_id is None:
+            environment.state.episode_id = episode_id
+        self._playing, self._steps = True, 0
+        return self._transformed(observation)
+
+    def step(self, action: Any) -> Any:
+        """Carry out an action and return the observation.
+
+        Raises:
+            ResetNeededError: There is no episode. Calls of tools start one.
+        """
+        environment = self.environment
+        about_tools = isinstance(action, CallToolAction | ListToolsAction)
+        if not self._playing:
+            if not about_tools:
+                raise ResetNeededError("there is no episode; call reset() before step()")
+            self.reset()
+        before = environment.state.step_count if self._keeps_state else 0
+        step = getattr(environment, "step_async", environment.step)
+        observation = self._checked(self.settle(step(action)), "step")
+        self._steps += 1
+        if self._keeps_state and environment.state.step_count == before:
+            environment.state.step_count = before + 1
+        if self._limit and self._steps >= self._limit:
+            observation.truncated = True
+        observation = self._transformed(observation)
+        if environment.rubric is not None and not isinstance(action, ListToolsAction):
+            self._score(action, observation)
+        return observation
+
+    def state(self) -> Any:
+        """Return where the episode stands."""
+        state = self.environment.state
+        if not isinstance(state, State):
+            raise ConfigError(f"{self._name}.state is a {type(state).__name__}, not a State")
+        return state
+
+    def ask(self, topic: str, arguments: Mapping[str, Any]) -> Any:
+        """Answer what is asked besides; the topics stand in ``protocol.messages.Ask``.
+
+        Raises:
+            UnsupportedError: The environment has nothing to say on the topic.
+            ValidationError: An argument is missing, or there is one too many.
+        """
+        answer = _TOPICS.get(topic)
+        if answer is None:
+            raise UnsupportedError(f"nothing is known of {topic!r}; there are {', '.join(_TOPICS)}")
+        names, method = answer
+        for name in (name for name in names if not name.endswith("?") and name not in arguments):
+            raise ValidationError(f"{topic}: the argument {name!r} is missing", path=f"$.{name}")
+        known = {name.rstrip("?") for name in names}
+        for name in arguments:
+            if name not in known:
+                raise ValidationError(f"{topic}: there is no argument {name!r}", path=f"$.{name}")
+        return method(self, **arguments)
+
+    def close(self) -> None:
+        """Close the environment, and what it had running."""
+        try:
+            close: Callable[[], Any] = self.environment.close
+            self.settle(close())
+        finally:
+            table = self.environment._tool_table
+            if table is not None:
+                table.close()
+            if self._loop is not None:
+                self._loop.close()
+
+    def settle(self, result: Any) -> Any:
+        """Return ``result``; of an awaitable, what it comes to on the environment's loop."""
+        if not inspect.isawaitable(result):
+            return result
+        if self._loop is None:
+            self._loop = asyncio.Runner()
+        return self._loop.run(_waiting(result))
+
+    # -- inside
+
+    @property
+    def _name(self) -> str:
+        return type(self.environment).__name__
+
+    def _checked(self, observation: Any, method: str) -> Observation:
+        if not isinstance(observation, Observation):
+            raise ConfigError(
+                f"{self._name}.{method}() returned a {type(observation).__name__}; return an Observation"
+            )
+        return observation
+
+    def _transformed(self, observation: Observation) -> Observation:
+        for transform in self.environment.transforms:
+            observation = self._checked(self.settle(transform(observation)), "transforms")
+        return observation
+
+    def _score(self, action: Any, observation: Observation) -> None:
+        rubric = self.environment.rubric
+        assert rubric is not None
+        observation.done = any(ending_of(observation))  # what trajectory rubrics look at
+        observation.reward = self.settle(rubric(action, observation))
+        tree = {"": rubric, **dict(rubric.named_rubrics())}
+        facts: dict[str, Any] = {"scores": {path: part.last_score for path, part in tree.items()}}
+        if observation.done:
+            credit = {
+                path: part.compute_step_rewards()
+                for path, part in tree.items()
+                if isinstance(part, TrajectoryRubric)
+            }
+            if credit:
+                facts["credit"] = credit
+        observation.metadata = {**observation.metadata, "rubric": facts}
+
+    def _metadata(self) -> dict[str, Any]:
+        described: dict[str, Any] = msgspec.structs.asdict(self.environment.describe())
+        return described
+
+    def _tools_list(self) -> list[dict[str, Any]]:
+        return [msgspec.structs.asdict(tool) for tool in self._table().list()]
+
+    def _tools_call(
+        self, name: str, arguments: dict[str, Any] | None = None, timeout: float | None = None
+    ) -> dict[str, Any]:
+        self._table()
+        action = CallToolAction(tool_name=name, arguments=arguments or {}, timeout=timeout)
+        observation = self.step(action)
+        if not isinstance(observation, CallToolObservation):
+            raise ConfigError(
+                f"{self._name}.step() answered the call of a tool with a {type(observation).__name__};"
+                " return super().step(action) for CallToolAction"
+            )
+        error = observation.error
+        if error is None:
+            return result_form(observation.result)
+        if error.error_type == "tool_not_found":
+            raise ToolNotFoundError(error.message, tool=name)
+        if error.error_type == "invalid_args":
+            raise ValidationError(error.message, path="$.arguments", tool=name)
+        return error_form(error.message)
+
+    def _table(self) -> Any:
+        table = self.environment.tool_table
+        if table is None:
+            raise UnsupportedError(f"{self._name} has no tools")
+        return table
+
+    def _tasks(self, method: str, *arguments: Any) -> Any:
+        provider: Callable[..., Any] | None = getattr(self.environment, method, None)
+        if provider is None:
+            raise UnsupportedError(f"{self._name} has no {method}(): it provides no tasks")
+        return self.settle(provider(*arguments))
+
+
+async def _waiting(result: Any) -> Any:
+    return await result
+
+
+def _required_fields(kind: type) -> list[str]:
+    return [field.name for field in msgspec.structs.fields(kind) if field.required]
+
+
+def _arguments(
+    reset: Callable[..., Any], seed: int | None, episode_id: str, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the keyword arguments for an author's ``reset``, which need not take a seed or a name."""
+    parameters = inspect.signature(reset).parameters.values()
+    named = {p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        named |= {"seed", "episode_id", *options}
+    arguments = dict(options)
+    if seed is not None:
+        arguments["seed"] = seed
+    for name in arguments:
+        if name not in named:
+            takes = ", ".join(sorted(named)) or "nothing"
+            raise ValidationError(
+                f"reset() of this environment takes no {name!r}; it takes {takes}", path=f"$.{name}"
+            )
+    if "episode_id" in named:
+        arguments["episode_id"] = episode_id
+    return arguments
+
+
+_TOPICS: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
+    "metadata": ((), Player._metadata),
+    "tools/list": ((), Player._tools_list),
+    "tools/call": (("name", "arguments?", "timeout?"), Player._tools_call),
+    "tasks/environments": ((), lambda self: [self.environment.describe().name]),
+    "tasks/splits": ((), lambda self: self._tasks("list_splits")),
+    "tasks/list": (("split",), lambda self, split: self._tasks("list_tasks", split)),
+    "tasks/count": (("split",), lambda self, split: self._tasks("num_tasks", split)),
+    "tasks/get": (("split", "index"), lambda self, split, index: self._tasks("get_task", split, index)),
+    "tasks/range": (
+        ("split", "start?", "stop?"),
+        lambda self, split, start=None, stop=None: self._tasks("get_task_range", split, start, stop),
+    ),
+}

@@ -1,0 +1,106 @@
+"""A typed environment as Gymnasium sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+
+from .environment import Environment
+from .errors import ConfigError
+from .forms import form_of
+from .models import Action, CallToolObservation, Observation
+from .playing import Player, ending_of
+from .tools.actions import tools_form
+
+__all__ = ["TypedEnv"]
+
+
+class TypedEnv(gym.Env[Any, Any]):
+    """A :class:`~openenv_gym.Environment` with the spaces that its types stand for.
+
+    An action of a Struct with one field is that field's value, an observation likewise; otherwise both are
+    dicts of the fields. An environment that only has tools takes calls of them (see
+    :func:`~openenv_gym.tools.actions.tools_form`).
+
+    A reward of ``None`` becomes 0.0, with ``info["openenv"]["reward"] = None``. ``info`` is the observation's
+    ``metadata``. ``options`` of ``reset`` are further arguments of the environment's ``reset``.
+
+    ``metadata["names"]`` gives the names behind integers that stand for ``Literal`` and ``Enum``.
+
+    Args:
+        environment: The environment.
+        limit: Steps after which an episode is truncated; 0: none.
+
+    Attributes:
+        player: What plays its episodes.
+    """
+
+    def __init__(self, environment: Environment[Any, Any, Any], limit: int = 0) -> None:
+        self.player = Player(environment, limit)
+        self.render_mode = environment.render_mode
+        self.action_space, self._from_value, actions = _actions(environment)
+        self.observation_space, self._to_value, observations = _observations(environment)
+        self.metadata = dict(environment.metadata)
+        names = {"action": actions, "observation": observations}
+        if any(names.values()):
+            self.metadata["names"] = {kind: found for kind, found in names.items() if found}
+
+    @property
+    def environment(self) -> Environment[Any, Any, Any]:
+        """The environment itself."""
+        return self.player.environment
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode."""
+        super().reset(seed=seed)
+        options = dict(options or {})
+        observation = self.player.reset(seed, options.pop("episode_id", None), options)
+        return self._to_value(observation), dict(observation.metadata)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Carry out an action: a value of the action space, or an ``Action``."""
+        observation = self.player.step(action if isinstance(action, Action) else self._from_value(action))
+        reward, info = observation.reward, dict(observation.metadata)
+        if reward is None:
+            reward, info = 0.0, {**info, "openenv": {"reward": None}}
+        return (self._to_value(observation), reward, *ending_of(observation), info)
+
+    def render(self) -> Any:
+        """Return what the environment renders."""
+        return self.environment.render()
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.player.close()
+
+
+_Part = tuple[gym.Space[Any], Callable[[Any], Any], dict[str, list[str]]]
+
+
+def _actions(environment: Environment[Any, Any, Any]) -> _Part:
+    """Return the action space, what makes actions of its values, and the names in it."""
+    if environment.action_space is not None:
+        return environment.action_space, environment.from_gym, {}
+    if not environment.own_actions():
+        table = environment.tool_table
+        if table is None:
+            raise ConfigError(f"{type(environment).__name__} has no actions: name their type, or add tools")
+        form = tools_form(table.list())
+    else:
+        form = form_of(environment.action_type)
+    return form.space, form.from_value, form.names
+
+
+def _observations(environment: Environment[Any, Any, Any]) -> _Part:
+    """Return the observation space, what makes its values of observations, and the names in it."""
+    if environment.observation_space is not None:
+        return environment.observation_space, environment.to_gym, {}
+    kind = environment.observation_type
+    if kind is Observation and not environment.own_actions():
+        kind = CallToolObservation
+    form = form_of(kind)
+    return form.space, form.to_value, form.names

@@ -1,0 +1,285 @@
+"""What surrounds an author's methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from openenv_gym.environment import Environment
+from openenv_gym.errors import (
+    ConfigError,
+    ResetNeededError,
+    ToolNotFoundError,
+    UnsupportedError,
+    ValidationError,
+)
+from openenv_gym.models import (
+    Action,
+    CallToolAction,
+    CallToolObservation,
+    ListToolsAction,
+    Observation,
+    State,
+)
+from openenv_gym.playing import Player, ending_of
+from tests.support.typedenvs import (
+    Calculator,
+    Counted,
+    Guess,
+    GuessNumber,
+    Hint,
+    Mixed,
+    Move,
+    Raising,
+    Steps,
+    Walk,
+)
+
+Play = Callable[..., Player]
+
+
+@pytest.fixture
+def play() -> Iterator[Play]:
+    """Make players, which are closed in the end."""
+    players: list[Player] = []
+
+    def make(environment: Environment[Any, Any, Any], limit: int = 0) -> Player:
+        players.append(Player(environment, limit))
+        return players[-1]
+
+    yield make
+    for player in players:
+        player.close()
+
+
+def _inside(player: Player) -> Any:
+    return player.environment
+
+
+@pytest.mark.parametrize(
+    ("flags", "terminated", "truncated"),
+    [
+        ({}, False, False),
+        ({"done": True}, True, False),
+        ({"done": True, "truncated": True}, False, True),
+        ({"terminated": True}, True, False),
+        ({"terminated": True, "truncated": True}, True, True),
+        ({"truncated": True}, False, True),
+    ],
+)
+def test_how_an_episode_ends(flags: dict[str, Any], terminated: bool, truncated: bool) -> None:
+    assert ending_of(Observation(**flags)) == (terminated, truncated)
+
+
+def test_an_episode_and_its_books(play: Play) -> None:
+    player = play(GuessNumber())
+    first = player.reset(3, "mine", {"level": 2})
+    assert first == Hint("between 1 and 100", metadata={"level": 2})
+    assert player.state() == State(episode_id="mine", step_count=0)
+    secret = _inside(player).secret
+    assert player.step(Guess(secret)) == Hint("that is it", done=True, reward=1.0)
+    assert player.state().step_count == 1
+    player.reset(3)
+    assert _inside(player).secret == secret
+    assert player.state().episode_id not in (None, "mine")
+
+
+def test_without_a_seed_the_numbers_go_on(play: Play) -> None:
+    player = play(GuessNumber(highest=10**6))
+    player.reset(1)
+    first = _inside(player).secret
+    player.reset()
+    assert _inside(player).secret != first
+
+
+def test_coroutines_run_on_a_loop_of_the_environment(play: Play) -> None:
+    player = play(Walk())
+    assert player.reset().at == 0
+    place = player.step(Move("right"))
+    assert (place.at, place.picture.tolist()) == (1, [[1] * 3] * 2)
+    assert player.state() == Steps(episode_id=player.state().episode_id, step_count=1, furthest=1)
+
+
+def test_a_delayed_reward_and_its_credit(play: Play) -> None:
+    player = play(Walk())
+    player.reset()
+    first, last = player.step(Move("right")), player.step(Move("right"))
+    assert (first.reward, last.reward) == (0.0, 1.0)
+    assert first.metadata["rubric"] == {"scores": {"": 0.0, "goal": None}}
+    assert last.metadata["rubric"] == {"scores": {"": 1.0, "goal": 1.0}, "credit": {"": [0.5, 1.0]}}
+    player.reset()
+    assert _inside(player).rubric.trajectory == []
+
+
+def test_transforms_see_each_observation(play: Play) -> None:
+    class Louder(GuessNumber):
+        transforms = (lambda hint: Hint(hint.text.upper(), reward=hint.reward),)
+
+    player = play(Louder())
+    assert player.reset().text == "BETWEEN 1 AND 100"
+    assert player.step(Guess(1)).text in ("MORE", "THAT IS IT")
+
+
+@pytest.mark.parametrize("name", ["sede", "step"])
+def test_f070_an_option_nobody_takes_is_named(play: Play, name: str) -> None:
+    with pytest.raises(ValidationError, match=f"no '{name}'") as caught:
+        play(Walk()).reset(options={name: 1})
+    assert caught.value.details == {"path": f"$.{name}"}
+
+
+def test_a_seed_nobody_takes_is_an_error(play: Play) -> None:
+    with pytest.raises(ValidationError, match="no 'seed'"):
+        play(Walk()).reset(1)
+
+
+def test_a_step_needs_an_episode_and_a_tool_begins_one(play: Play) -> None:
+    with pytest.raises(ResetNeededError, match="call reset"):
+        play(GuessNumber()).step(Guess(1))
+    player = play(Calculator())
+    observation = player.step(CallToolAction(tool_name="add", arguments={"a": 1, "b": 2}))
+    assert observation == CallToolObservation(tool_name="add", result=3)
+    assert player.state().step_count == 1
+
+
+def test_f097_every_call_of_a_tool_is_a_step(play: Play) -> None:
+    player = play(Counted())
+    player.step(CallToolAction(tool_name="add", arguments={"a": 1, "b": 2}))
+    assert player.ask("tools/call", {"name": "count"})["data"] == 2
+    assert player.step(ListToolsAction()).tools[0].name == "count"
+    assert _inside(player).steps == 3
+
+
+def test_tools_beside_actions(play: Play) -> None:
+    player = play(Mixed())
+    player.reset(3)
+    number = player.step(CallToolAction(tool_name="peek")).result
+    assert player.step(Guess(number)).done
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "kind"),
+    [
+        ("sub", {}, "tool_not_found"),
+        ("add", {"a": 1}, "invalid_args"),
+        ("add", {"a": "1", "b": 2}, "invalid_args"),
+        ("fail", {"why": "so"}, "execution_error"),
+        ("later", {"value": "x", "delay": 30.0}, "timeout"),
+    ],
+)
+def test_what_a_tool_that_fails_is_observed_as(
+    play: Play, name: str, arguments: dict[str, Any], kind: str
+) -> None:
+    action = CallToolAction(tool_name=name, arguments=arguments, timeout=0.02)
+    observation = play(Calculator()).step(action)
+    assert observation.result is None
+    assert observation.error is not None
+    assert observation.error.error_type == kind
+
+
+def test_what_is_asked_besides(play: Play) -> None:
+    player = play(Calculator())
+    assert [row["name"] for row in player.ask("tools/list", {})] == ["add", "later", "fail", "hang"]
+    assert player.ask("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}) == {
+        "content": [{"type": "text", "text": "3"}],
+        "structured_content": {"result": 3},
+        "data": 3,
+        "is_error": False,
+        "meta": None,
+    }
+    assert player.ask("tools/call", {"name": "fail", "arguments": {"why": "so"}})["is_error"] is True
+    assert player.ask("metadata", {})["name"] == "Calculator"
+    assert player.ask("metadata", {})["description"] == "Calculates."
+    assert player.ask("tasks/environments", {}) == ["Calculator"]
+
+
+@pytest.mark.parametrize(
+    ("topic", "arguments", "error", "says"),
+    [
+        ("weather", {}, UnsupportedError, "weather"),
+        ("tools/call", {}, ValidationError, "'name' is missing"),
+        ("tools/call", {"name": "add", "x": 1}, ValidationError, "no argument 'x'"),
+        ("tools/call", {"name": "sub"}, ToolNotFoundError, "sub"),
+        ("tools/call", {"name": "add", "arguments": {"a": 1}}, ValidationError, "b"),
+        ("tasks/list", {"split": "train"}, UnsupportedError, "list_tasks"),
+    ],
+)
+def test_what_cannot_be_asked(
+    play: Play, topic: str, arguments: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        play(Calculator()).ask(topic, arguments)
+
+
+def test_without_tools_there_are_none_to_ask_for(play: Play) -> None:
+    with pytest.raises(UnsupportedError, match="no tools"):
+        play(GuessNumber()).ask("tools/list", {})
+
+
+def test_tasks_come_from_the_environment(play: Play) -> None:
+    class Tasked(GuessNumber):
+        def list_splits(self) -> list[str]:
+            return ["train", "test"]
+
+        def get_task_range(self, split: str, start: int | None, stop: int | None) -> list[int]:
+            return list(range(start or 0, stop or 3))
+
+    player = play(Tasked())
+    assert player.ask("tasks/splits", {}) == ["train", "test"]
+    assert player.ask("tasks/range", {"split": "train", "stop": 2}) == [0, 1]
+
+
+def test_what_an_environment_raises_is_raised(play: Play) -> None:
+    player = play(Raising())
+    player.reset()
+    with pytest.raises(RuntimeError, match="no 3 today"):
+        player.step(Guess(3))
+
+
+def test_what_is_no_observation_is_refused(play: Play) -> None:
+    class Wrong(GuessNumber):
+        def step(self, action: Guess) -> Any:
+            return "more"
+
+    player = play(Wrong())
+    player.reset()
+    with pytest.raises(ConfigError, match=r"Wrong.step\(\) returned a str"):
+        player.step(Guess(3))
+
+
+def test_a_limit_truncates(play: Play) -> None:
+    player = play(Walk(), limit=1)
+    player.reset()
+    assert ending_of(player.step(Move("left"))) == (False, True)
+
+
+def test_an_author_may_count_steps(play: Play) -> None:
+    class Own(GuessNumber):
+        def step(self, action: Guess) -> Hint:
+            self.state.step_count += 1
+            return super().step(action)
+
+    player = play(Own())
+    player.reset()
+    player.step(Guess(1))
+    assert player.state().step_count == 1
+
+
+def test_an_author_may_keep_the_state(play: Play) -> None:
+    class Own(Environment[Action, Observation, State]):
+        def reset(self, *, seed: int | None = None, **options: Any) -> Observation:
+            self.seen = State(episode_id="own", step_count=7)
+            return Observation()
+
+        def step(self, action: Any) -> Observation:
+            return Observation(reward=1.0)
+
+        @property  # type: ignore[misc]
+        def state(self) -> State:
+            return self.seen
+
+    player = play(Own())
+    player.reset(1)
+    player.step(Action())
+    assert player.state() == State(episode_id="own", step_count=7)
