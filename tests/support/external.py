@@ -1,7 +1,8 @@
-"""A virtual environment with RL libraries and notebooks, and runs of their scripts in it.
+"""Virtual environments with RL libraries and notebooks, and runs of their scripts in them.
 
-Its folder is ``.venv-rl`` in the checkout, or the one that the environment variable ``RL_VENV`` names; made
-once and then kept, with this project installed in editable form.
+The folder is ``.venv-rl`` in the checkout, or the one that the environment variable ``RL_VENV`` names.
+RLlib, which insists on a Gymnasium of its own, has one beside it, ``.venv-rl-ray``. Made once and then kept,
+with this project installed in editable form.
 """
 
 from __future__ import annotations
@@ -22,11 +23,15 @@ _LIBRARIES = (
     "rl_zoo3==2.9.2",
     "nbclient==0.11.0",
     "ipykernel==7.4.0",
+    "skrl==2.1.1",
+    "tianshou==2.0.1",
+    "torchrl==0.14.1",
 )
+_RAY = ("ray[rllib]==2.60.0",)
 
 
-def ensure_venv(folder: Path | None = None) -> Path:
-    """Return the interpreter of the virtual environment; build what is missing.
+def ensure_venv(folder: Path | None = None, *, ray: bool = False) -> Path:
+    """Return the interpreter of the virtual environment, or of that for RLlib; build what is missing.
 
     torch comes first and alone: as a dependency of the others pip could choose another build of it.
 
@@ -34,14 +39,17 @@ def ensure_venv(folder: Path | None = None) -> Path:
         subprocess.CalledProcessError: An installation failed; pip's output is on the screen.
     """
     folder = folder or Path(os.environ.get("RL_VENV") or ROOT / ".venv-rl")
+    libraries = _LIBRARIES
+    if ray:
+        folder, libraries = folder.with_name(f"{folder.name}-ray"), _RAY
     python, stamp = folder / "bin" / "python", folder / "installed"
-    wanted = " ".join((_TORCH, *_LIBRARIES))
+    wanted = " ".join((_TORCH, *libraries))
     if not stamp.exists() or stamp.read_text() != wanted:
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
         constraint = folder / "constraints.txt"
         constraint.write_text(f"{_TORCH}\n")
         _pip(python, _TORCH)
-        _pip(python, "-c", str(constraint), *_LIBRARIES)
+        _pip(python, "-c", str(constraint), *libraries)
         _pip(python, "-c", str(constraint), "-e", str(ROOT))
         stamp.write_text(wanted)
     return python

@@ -34,3 +34,7 @@ def test_a_finished_environment_is_kept(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(installed) == 3
     ensure_venv(folder)
     assert len(commands) == 4
+    beside = tmp_path / "rl-ray"
+    beside.mkdir()
+    assert ensure_venv(folder, ray=True) == beside / "bin" / "python"
+    assert "ray[rllib]" in commands[6][-1]
