@@ -19,10 +19,22 @@ from openenv_gym.errors import OpenEnvError, ResetNeededError
 from openenv_gym.protocol.messages import Call, Reset, Set
 from tests.support.faultenvs import CounterEnv, Step, note, notes
 
-__all__ = ["TARGET", "Client", "EnvClient", "Ledger", "RawClient", "WitnessEnv", "make_client"]
+__all__ = [
+    "HOLD",
+    "TARGET",
+    "Client",
+    "EnvClient",
+    "HeldEnv",
+    "Ledger",
+    "RawClient",
+    "WitnessEnv",
+    "make_client",
+]
 
 TARGET = "tests.faults.witness:WitnessEnv"
 _ATTEMPTS = 4
+#: The action whose step goes on until the test says so.
+HOLD = 7
 
 
 class WitnessEnv(CounterEnv):
@@ -64,6 +76,17 @@ class WitnessEnv(CounterEnv):
         total = super().bump(by)
         time.sleep(self._work)
         return total
+
+
+class HeldEnv(WitnessEnv):
+    """A step with the action :data:`HOLD` ends when the file ``path.go`` is there."""
+
+    def step(self, action: Any) -> Step:
+        """Note the step, and wait."""
+        result = super().step(action)
+        while action == HOLD and not os.path.exists(f"{self._path}.go"):
+            time.sleep(0.001)
+        return result
 
 
 class Ledger:
