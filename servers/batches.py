@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from operator import truth
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,9 @@ class Batches:
 
     def _ends(self, lanes: list[int], terminated: Any, truncated: Any) -> tuple[bytes, Any]:
         """Return flags, and last observations and infos of the episodes that ended."""
-        flags = bytes([(1 if t else 0) | (2 if u else 0) for t, u in zip(terminated, truncated, strict=True)])
+        flags = bytes(map(truth, terminated))
+        if any(truncated):
+            flags = bytes([t | (2 if u else 0) for t, u in zip(flags, truncated, strict=True)])
         if not self._same_step:
             return flags, (None, None)
         finals = [self._lanes[lane].final for lane, flag in zip(lanes, flags, strict=True) if flag]

@@ -13,6 +13,7 @@ import gymnasium as gym
 from openenv_gym.protocol.values import pack
 
 from .access import Access
+from .shortcut import step_of
 
 __all__ = ["MODES", "Episodes", "NextStep", "SameStep"]
 
@@ -28,7 +29,7 @@ class Episodes(Access):
 
     def __init__(self, env: gym.Env[Any, Any], *, attributes: bool = True) -> None:
         super().__init__(env, attributes=attributes)
-        self._step = env.step
+        self._step = step_of(env)
 
     def reset(self, start: tuple[Any, Any]) -> tuple[Any, Any]:
         """Begin an episode with ``(seed, options)``; return observation and info."""

@@ -64,8 +64,11 @@ class ArrayColumn(Column):
         dtype, shape = self.dtype, self.shape
         if shape == () and values and all(type(value) is dtype.type for value in values):
             return [np.array(values, dtype).tobytes()]
+        array = np.ndarray
         for value in values:
-            if type(value) is not np.ndarray or value.dtype != dtype or value.shape != shape:
+            if type(value) is not array or value.shape != shape:
+                return None
+            if value.dtype is not dtype and value.dtype != dtype:  # the same object nearly always
                 return None
         if not self._size:
             return bytes(len(values))
@@ -197,6 +200,7 @@ class IntColumn(ArrayColumn):
         self._first = int(space.start)
         self._end = self._first + int(space.n)
         self._low, self._high = (max(low, self._first), min(high, self._end - 1)) if actions else (low, high)
+        self._unsigned = np.dtype(f"<u{self.dtype.itemsize}")
         codec = struct.Struct(_FORMATS[self.dtype.str[1:]])
         self._pack, self._unpack = codec.pack, codec.unpack
 
@@ -235,6 +239,8 @@ class IntColumn(ArrayColumn):
         """Return whether actions are in the space; an observation that has the dtype may lie outside."""
         if not self.actions or not array.size:
             return True
+        if not self._low:  # seen as unsigned, what is below 0 is above all the rest
+            return int(np.maximum.reduce(array.view(self._unsigned), None)) <= self._high
         return self._low <= int(array.min()) and int(array.max()) <= self._high
 
     def read_exact(self, column: Any, n: int) -> list[Any]:

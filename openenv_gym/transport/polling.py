@@ -20,9 +20,17 @@ from ..protocol.reader import FrameReader
 
 __all__ = ["Poller", "cpu_quota", "possible", "worthwhile"]
 
-_LONGEST = 120e-6
+#: Seconds to try for as long as nothing else was learned, and at most.
+_SHORT = 120e-6
+_LONG = 1e-3
 #: Seconds that a yield takes only if somebody else wants the core.
 _CROWDED = 20e-6
+#: The share of the limit that a yield may take in a long wait, where it does no harm. The tick of the clock alone
+#: can take 20 microseconds on a virtual CPU.
+_HARMLESS = 0.125
+
+#: The share of the newest wait in what is learned.
+_PACE = 0.125
 
 _MOST = 8
 _MISS = 3
@@ -30,39 +38,49 @@ _PAUSE = 64
 
 #: A busy neighbour may keep a yielded core for milliseconds; then the pause grows with what was lost, so that
 #: polling costs a receive no more than a few hundredths of its time.
-_DEAR = 2 * _LONGEST
+_DEAR = 2 * _SHORT
 _LOST_A_RECEIVE = 2e-6
 
 
 class Poller:
     """Tries to receive without waiting, as long as that has paid off lately.
 
+    How long it tries is learned: about twice as long as what it waits for took lately. So it waits for many
+    lanes as well as for one, and does not try for long where nothing is to be had that quickly.
+
     Args:
         tries: Each ``next`` receives into the reader's kept buffer without waiting, and gives the number of
             bytes or raises ``BlockingIOError``.
     """
 
-    __slots__ = ("_credit", "_pause", "_tries")
+    __slots__ = ("_begun", "_credit", "_limit", "_pause", "_tries")
 
     def __init__(self, tries: Iterator[int]) -> None:
         self._tries = tries
         self._credit = _MOST
         self._pause = 0
+        self._limit = _SHORT
+        self._begun: float | None = None
 
     def receive(self, reader: FrameReader) -> int:
         """Receive into ``reader`` and return the number of bytes, 0 at the end, -1 if nothing came."""
         if self._pause:
             self._pause -= 1
             return -1
-        rest = os.sched_yield
+        rest, limit = os.sched_yield, self._limit
+        crowded = max(_CROWDED, limit * _HARMLESS)
         begun = before = monotonic()
         while True:
             rest()
             now = monotonic()
             # A long yield counts as a miss even if the reply came meanwhile: to be put to sleep and woken
             # would have been quicker, since the scheduler favours one that sleeps over one that yields.
-            if now - before > _CROWDED or now - begun > _LONGEST:
-                self._miss(now - begun)
+            if now - before > crowded:
+                self._miss(now - before)
+                return -1
+            if now - begun > limit:
+                self._begun = begun
+                self._miss(0.0)
                 return -1
             try:
                 for reader.arrived in self._tries:  # one step, or an interrupt could lose the number
@@ -72,7 +90,16 @@ class Poller:
             else:
                 if self._credit < _MOST:
                     self._credit += 1
+                if limit > _SHORT:
+                    self._limit = max(limit + (2 * (now - begun) - limit) * _PACE, _SHORT)
                 return reader.arrived
+
+    def learn(self) -> None:
+        """Note that what :meth:`receive` did not wait for has come."""
+        if self._begun is not None:
+            took, self._begun = monotonic() - self._begun, None
+            if took < _LONG:
+                self._limit = max(self._limit, min(2 * took, _LONG))
 
     def _miss(self, lost: float) -> None:
         self._credit -= _MISS

@@ -112,6 +112,60 @@ def test_credit_of_eight_pays_for_two_misses_and_then_64_receives_block(script: 
     assert script.receive(poller, 0) == -1
 
 
+def learned(script: Script, took: float) -> Poller:
+    """Return a poller that missed once what came after ``took`` seconds."""
+    poller = Poller(iter(script))
+    begun = script.now
+    assert script.receive(poller, NEVER) == -1
+    script.now = begun + took
+    poller.learn()
+    return poller
+
+
+def test_tries_twice_as_long_as_what_it_missed_took(script: Script) -> None:
+    poller = learned(script, 400e-6)
+    assert script.receive(poller, 700) == 5
+    poller = learned(script, 400e-6)
+    assert script.receive(poller, NEVER) == -1
+    assert 799 <= script.yields <= 802
+
+
+@pytest.mark.parametrize("took", [700e-6, 990e-6])
+def test_tries_for_a_millisecond_at_most(script: Script, took: float) -> None:
+    assert script.receive(learned(script, took), NEVER) == -1
+    assert 999 <= script.yields <= 1002
+
+
+def test_learns_nothing_from_what_took_longer(script: Script) -> None:
+    assert script.receive(learned(script, 1.001e-3), NEVER) == -1
+    assert 119 <= script.yields <= 122
+
+
+def test_learns_of_each_miss_once_and_of_no_receive_that_it_did_not_try(script: Script) -> None:
+    poller = learned(script, 50e-3)
+    script.now += 300e-6
+    poller.learn()
+    assert script.receive(poller, NEVER) == -1
+    assert 119 <= script.yields <= 122
+
+
+def test_forgets_when_what_it_waits_for_comes_sooner(script: Script) -> None:
+    poller = learned(script, 400e-6)
+    for _ in range(50):
+        assert script.receive(poller, 10) == 5
+    assert script.receive(poller, NEVER) == -1
+    assert 119 <= script.yields <= 122
+
+
+def test_a_yield_may_take_an_eighth_of_what_it_tries_for(script: Script) -> None:
+    poller = learned(script, 400e-6)
+    script.yield_takes = 99e-6
+    assert script.receive(poller, 2) == 5
+    script.yield_takes = 101e-6
+    assert script.receive(poller, 0) == -1
+    assert script.yields == 1
+
+
 def test_the_end_of_the_connection_is_passed_on(script: Script) -> None:
     script.size = 0
     assert script.receive(Poller(iter(script)), 0) == 0

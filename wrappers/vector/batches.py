@@ -20,6 +20,8 @@ _ARRAYS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary
 
 def empty_batch(space: gym.Space[Any], n: int) -> Any:
     """Return a batch of ``n`` values of ``space`` that are still to be written."""
+    if type(space) is spaces.Box:  # by itself, for its speed
+        return np.empty((n, *space.shape), space.dtype)
     return create_empty_array(space, n, fn=np.empty)
 
 

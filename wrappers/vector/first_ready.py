@@ -130,7 +130,7 @@ class FirstReady:
     def _check_received(self, call: str, mask: np.ndarray[Any, Any] | None = None) -> None:
         """Check that what was sent was received, of the lanes in ``mask`` at least."""
         busy = self._ready.busy if mask is None else self._ready.busy & mask
-        if busy.any():
+        if np.count_nonzero(busy):
             raise AlreadyPendingCallError(
                 f"{call}() came before the results of {describe_lanes(np.flatnonzero(busy).tolist())} were"
                 " received; call recv() first",

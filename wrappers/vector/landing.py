@@ -22,6 +22,8 @@ from .infos import batch_infos, merge_infos
 __all__ = ["ENDED", "TRUNCATED", "Landing", "ended", "infos_of", "lane_errors", "lanes_of", "rewards_of"]
 
 TRUNCATED, ENDED, _RESET_TOO = 2, 3, 16
+_TERMINATED = bytes(flags & 1 for flags in range(256))
+_TRUNCATED = bytes(flags >> 1 & 1 for flags in range(256))
 
 
 class Landing:
@@ -154,7 +156,9 @@ class Landing:
 
 def ended(flags: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return which lanes terminated and which were truncated, from their flag bytes."""
-    return (flags & 1).view(np.bool_), (flags >> 1 & 1).view(np.bool_)
+    raw = flags.tobytes()
+    terminated, truncated = bytearray(raw.translate(_TERMINATED)), bytearray(raw.translate(_TRUNCATED))
+    return np.frombuffer(terminated, np.bool_), np.frombuffer(truncated, np.bool_)
 
 
 def lanes_of(part: Part, reply: Any) -> list[int]:

@@ -180,7 +180,7 @@ class RemoteVectorEnv(FirstReady, LaneAttributes, gym.vector.VectorEnv[Any, Any,
         """
         self._check_free("step_async")
         self._check_received("step_async")
-        if self._stepper.unready.any():
+        if np.count_nonzero(self._stepper.unready):
             self._refuse_step()
         self._post("step", self._stepper.post_step, actions)
 
