@@ -4,82 +4,89 @@
 ``GET /health``         ``{"status": "healthy"}`` as long as the server process lives; asks nobody
 ``GET /ready``          ``{"status": "ready"}``, or 503 while the server starts or shuts down
 ``GET /capacity``       ``{"active", "max", "waiting", ...}``: sessions now, at most, and queueing for a slot
-``GET /metadata``       what is served: name, Gymnasium metadata, render mode, registration
-``GET /schema``         its spaces as JSON, and JSON Schemas of actions and observations
-``WebSocket /ws``       sessions that were not handed over to a worker
+``GET /metadata``       what is served: what the environment says of itself, and what Gymnasium does
+``GET /schema``         JSON Schemas of its actions, observations and states; its spaces
+``GET /openapi.json``   all this as an OpenAPI document; ``GET /docs``: the same as a page
+``POST /reset``         an episode over HTTP, with ``POST /step`` and ``GET /state`` (:mod:`.openenv.http`)
+``GET /list_...``       the task API (:mod:`.openenv.tasks`)
+``/mcp``                tools for agents, over HTTP and WebSocket (:mod:`.mcp.endpoint`)
+``WebSocket /ws``       sessions: binary ones that were not handed over to a worker, and those in JSON
 ======================= ===================================================================================
 
 Errors are ``{"code", "message", "details"}``. ``/health`` and ``/ready`` are open to all; everything else
-wants the server's token, if it has one. ``/metadata`` and ``/schema`` ask an environment once.
+wants the server's token, if it has one. What the environment says of itself is asked once.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any, Protocol
 
-import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route, WebSocketRoute
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-import openenv_gym
 from openenv_gym.errors import OpenEnvError
-from openenv_gym.protocol.specs import from_spec
-from openenv_gym.protocol.values import unpack_ext
+from openenv_gym.protocol.messages import SUBPROTOCOL
 
-from .jsonform import jsonable, space_form, space_schema
-from .problems import problem, status_of
+from .mcp.endpoint import McpEndpoint
+from .openenv.about import About
+from .openenv.http import HttpSessions, answer, failure
+from .openenv.openapi import openapi
+from .openenv.page import PAGE, PAGE_HEADERS
+from .openenv.sessions import Sessions
+from .openenv.talk import Talk
+from .openenv.tasks import TaskRoutes
+from .openenv.text import write_json
+from .pool import Pool
 from .security import check_host, check_origin, check_token
 from .settings import ServerSettings
 from .targets import Target
 
-__all__ = ["PUMP", "PoolLike", "create_app"]
+__all__ = ["PUMP", "create_app"]
 
-#: Import string of the ASGI application that serves ``/ws``; given the pool and the settings.
+#: Import string of the ASGI application that serves binary sessions; given the pool and the settings.
 PUMP = "openenv_gym.servers.pump:Pump"
 _OPEN_PATHS = ("/health", "/ready")
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-_PATHS = ("/health", "/ready", "/capacity", "/metadata", "/schema")
 
 
-class PoolLike(Protocol):
-    """What the application needs of a pool."""
-
-    def capacity(self) -> dict[str, Any]:
-        """Return the numbers for ``/capacity``."""
-        ...
-
-    async def describe(self) -> dict[str, Any]:
-        """Return what ``welcome`` says of the environment, packed."""
-        ...
-
-
-def create_app(pool: PoolLike, settings: ServerSettings, target: Target) -> Starlette:
+def create_app(pool: Pool, settings: ServerSettings, target: Target) -> Starlette:
     """Return the application.
 
-    Its ``state`` has ``pool``, ``settings``, ``target``, and ``phase``: ``"starting"``, ``"ready"`` or
-    ``"draining"``, which the server sets.
+    Its ``state`` has ``pool``, ``settings``, ``target``, ``sessions``, ``about``, and ``phase``:
+    ``"starting"``, ``"ready"`` or ``"draining"``, which the server sets.
     """
+    sessions, about = Sessions(pool), About(pool, settings, target)
+    mcp = McpEndpoint(sessions, settings, target.name)
+    routes: list[BaseRoute] = [
+        Route("/health", _health),
+        Route("/ready", _ready),
+        Route("/capacity", _capacity),
+        Route("/metadata", _metadata),
+        Route("/schema", _schema),
+        Route("/openapi.json", _openapi),
+        Route("/docs", _docs),
+        WebSocketRoute(
+            "/ws", _Sockets(pool, settings, Talk(sessions, settings, target.name, mcp.dialect.in_session))
+        ),
+        Route("/ws", _not_a_websocket),
+    ]
+    if settings.mode == "simulation":
+        routes += HttpSessions(sessions, settings).routes()
+    routes += [*TaskRoutes(pool, settings, about).routes(), *mcp.routes()]
     app = Starlette(
-        routes=[
-            Route("/health", _health),
-            Route("/ready", _ready),
-            Route("/capacity", _capacity),
-            Route("/metadata", _metadata),
-            Route("/schema", _schema),
-            WebSocketRoute("/ws", _Late(pool, settings)),
-            Route("/ws", _not_a_websocket),
-        ],
+        routes=routes,
         exception_handlers={OpenEnvError: _failed, HTTPException: _refused, Exception: _broken},
     )
     app.add_middleware(_Gate, settings=settings)
     app.state.pool = pool
     app.state.settings = settings
     app.state.target = target
+    app.state.sessions = sessions
+    app.state.about = about
     app.state.phase = "starting"
     return app
 
@@ -97,7 +104,7 @@ class _Gate:
             try:
                 self._check(Request(scope))
             except OpenEnvError as exc:
-                app = _answer(exc)
+                app = failure(exc)
         await app(scope, receive, send)
 
     def _check(self, request: Request) -> None:
@@ -108,42 +115,53 @@ class _Gate:
         check_token(self._settings, headers.get("authorization"))
 
 
-class _Late:
-    """The pump, imported when the first connection needs it."""
+class _Sockets:
+    """``/ws``: the pump, imported when the first connection needs it, or JSON."""
 
-    def __init__(self, pool: Any, settings: ServerSettings) -> None:
+    def __init__(self, pool: Pool, settings: ServerSettings, talk: ASGIApp) -> None:
         self._arguments = pool, settings
-        self._app: ASGIApp | None = None
+        self._talk = talk
+        self._pump: ASGIApp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._app is None:
+        app = self._binary() if SUBPROTOCOL in scope.get("subprotocols", ()) else self._talk
+        await app(scope, receive, send)
+
+    def _binary(self) -> ASGIApp:
+        if self._pump is None:
             module, _, name = PUMP.partition(":")
-            self._app = getattr(importlib.import_module(module), name)(*self._arguments)
-            assert self._app is not None
-        await self._app(scope, receive, send)
-
-
-def _answer(error: OpenEnvError) -> Response:
-    headers = {"www-authenticate": "Bearer"} if status_of(error) == 401 else None
-    return JSONResponse(problem(error), status_of(error), headers)
+            self._pump = getattr(importlib.import_module(module), name)(*self._arguments)
+            assert self._pump is not None
+        return self._pump
 
 
 async def _failed(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, OpenEnvError)
-    return _answer(exc)
+    return failure(exc, "body")
 
 
 async def _refused(request: Request, exc: Exception) -> Response:
     """Say in our form what Starlette refuses: unknown paths, wrong methods."""
     assert isinstance(exc, HTTPException)
-    message = f"{request.method} {request.url.path}: {exc.detail}; there are GET {', '.join(_PATHS)}"
+    there_are = ", ".join(_paths(request.app))
+    message = f"{request.method} {request.url.path}: {exc.detail}; there are {there_are}"
     body = {"code": "not_found", "message": message, "details": {}}
     return JSONResponse(body, exc.status_code, exc.headers)
 
 
+def _paths(app: Starlette) -> list[str]:
+    """Return every method and path, as in ``GET /health``."""
+    routes = [route for route in app.routes if isinstance(route, Route)]
+    return [f"{_method(route)} {route.path}" for route in routes]
+
+
+def _method(route: Route) -> str:
+    return "GET" if "GET" in (route.methods or ()) else "POST"
+
+
 async def _broken(request: Request, exc: Exception) -> Response:
     """Answer for a bug of ours; uvicorn logs it."""
-    return _answer(OpenEnvError("the server failed to answer; its log says why"))
+    return failure(OpenEnvError("the server failed to answer; its log says why"))
 
 
 async def _not_a_websocket(request: Request) -> Response:
@@ -166,36 +184,27 @@ async def _capacity(request: Request) -> Response:
 
 
 async def _metadata(request: Request) -> Response:
-    state = request.app.state
-    facts = _unpack(await state.pool.describe())
-    return JSONResponse(
-        {
-            "name": state.target.name,
-            "taken_as": state.target.how,
-            "server": f"openenv_gym {openenv_gym.__version__}",
-            "metadata": jsonable(facts.get("metadata")),
-            "render_mode": facts.get("render_mode"),
-            "spec": jsonable(facts.get("spec")),
-        }
-    )
+    return answer(write_json(await request.app.state.about.metadata()))
 
 
 async def _schema(request: Request) -> Response:
-    state = request.app.state
-    facts = _unpack(await state.pool.describe())
-    action, observation = from_spec(facts["action_space"]), from_spec(facts["observation_space"])
-    return JSONResponse(
-        {
-            "name": state.target.name,
-            "spaces": {"action": space_form(action), "observation": space_form(observation)},
-            "action": space_schema(action),
-            "observation": space_schema(observation),
-        }
+    about: About = request.app.state.about
+    schemas = await about.schemas()
+    ours = {"name": request.app.state.target.name, **await about.spaces()}
+    return answer(write_json({**schemas, "reset_observation": schemas["observation"], **ours}))
+
+
+async def _openapi(request: Request) -> Response:
+    about: About = request.app.state.about
+    settings: ServerSettings = request.app.state.settings
+    document = openapi(
+        await about.metadata(),
+        await about.schemas(),
+        production=settings.mode == "production",
+        token=settings.token is not None,
     )
+    return answer(write_json(document))
 
 
-def _unpack(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return packed values as Python's."""
-    data = msgspec.msgpack.encode(facts)
-    unpacked: dict[str, Any] = msgspec.msgpack.decode(data, ext_hook=unpack_ext)
-    return unpacked
+async def _docs(request: Request) -> Response:
+    return HTMLResponse(PAGE, headers=PAGE_HEADERS)

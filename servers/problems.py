@@ -13,14 +13,22 @@ _STATUS: dict[str, int] = {
     ErrorCode.AUTHENTICATION: 401,
     ErrorCode.FORBIDDEN: 403,
     ErrorCode.SESSION_LOST: 404,
+    ErrorCode.TOOL_NOT_FOUND: 404,
     ErrorCode.MISMATCH: 409,
+    ErrorCode.RESET_NEEDED: 409,
     ErrorCode.TOO_LARGE: 413,
     ErrorCode.CONFIG: 422,
+    ErrorCode.VALIDATION: 422,
+    ErrorCode.INVALID_ACTION: 422,
+    ErrorCode.NOT_CARRIED: 422,
     ErrorCode.PROTOCOL: 400,
     ErrorCode.VERSION: 426,
+    ErrorCode.UNSUPPORTED: 501,
     ErrorCode.CAPACITY: 503,
     ErrorCode.DRAINING: 503,
     ErrorCode.STARTUP: 503,
+    ErrorCode.DEADLINE: 504,
+    ErrorCode.TOOL_TIMEOUT: 504,
 }
 
 

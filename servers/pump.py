@@ -24,7 +24,7 @@ from .arrivals import PATIENCE, Arrivals, nothing_came
 from .pool import Arrival, Pool
 from .problems import problem, status_of
 from .replies import error_reply
-from .security import check_origin, check_token
+from .security import check_mode, check_origin, check_token
 from .settings import ServerSettings
 
 __all__ = ["Pump"]
@@ -81,6 +81,7 @@ class Pump:
     def _check(self, websocket: WebSocket) -> None:
         check_token(self._settings, websocket.headers.get("authorization"))
         check_origin(self._settings, websocket.headers.get("origin"))
+        check_mode(self._settings)
         if SUBPROTOCOL not in websocket.scope.get("subprotocols", ()):
             raise RemoteProtocolError(f"this server speaks the WebSocket subprotocol {SUBPROTOCOL}; offer it")
 

@@ -14,7 +14,7 @@ from .kinds import ORIGINS
 if TYPE_CHECKING:
     from .settings import ServerSettings
 
-__all__ = ["check_host", "check_origin", "check_token"]
+__all__ = ["check_host", "check_mode", "check_origin", "check_token"]
 
 
 def check_token(settings: ServerSettings, authorization: str | None) -> None:
@@ -51,6 +51,20 @@ def check_origin(settings: ServerSettings, origin: str | None) -> None:
             f"pages of the origin {origin[:200]!r} may not use this server; name it in --allowed-origins "
             "(OPENENV_ALLOWED_ORIGINS) to let them",
             option="allowed_origins",
+        )
+
+
+def check_mode(settings: ServerSettings) -> None:
+    """Check that clients may have binary sessions, in which everything may be asked.
+
+    Raises:
+        ForbiddenError: The server runs in production mode.
+    """
+    if settings.mode == "production":
+        raise ForbiddenError(
+            "this server runs in production mode, where nobody can reset or step: agents reach its tools over"
+            " /mcp; --mode simulation (OPENENV_MODE) is for training",
+            option="mode",
         )
 
 

@@ -120,6 +120,9 @@ class ServerSettings:
     idle_timeout: float | None = _option(
         _TIME, _SPAN, 3600.0, "End a session whose client was silent for so long."
     )
+    http_session_ttl: float | None = _option(
+        _TIME, _SPAN, 900.0, "End a session of HTTP or MCP that no request used for so long."
+    )
     resume_grace: float = _option(
         _TIME,
         seconds(zero=True, unlimited=False),
@@ -154,6 +157,13 @@ class ServerSettings:
         None,
         "Constructor arguments that clients may set; 'all' or 'none'.",
         shown="all on loopback and Unix sockets, else none",
+    )
+    mode: str = _option(
+        _SAFE,
+        choice("simulation", "production"),
+        "simulation",
+        "In production nobody can reset or step: /reset, /step, /state and binary sessions are refused; agents"
+        " reach tools over /mcp.",
     )
     attributes: bool = _option(
         _SAFE, SWITCH, True, "Access to the environment's public attributes and methods."

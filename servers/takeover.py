@@ -22,7 +22,7 @@ from openenv_gym.protocol.messages import SUBPROTOCOL
 
 from .arrivals import PATIENCE, Arrivals, refusal
 from .pool import Arrival
-from .security import check_origin, check_token
+from .security import check_mode, check_origin, check_token
 
 __all__ = ["TakeoverProtocol"]
 
@@ -126,6 +126,7 @@ class TakeoverProtocol(asyncio.Protocol):
         try:
             check_token(arrivals.settings, request.headers.get("Authorization"))
             check_origin(arrivals.settings, request.headers.get("Origin"))
+            check_mode(arrivals.settings)
         except OpenEnvError as exc:
             self._refuse(exc)
             return

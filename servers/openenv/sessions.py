@@ -35,6 +35,8 @@ class Held:
         users: How many requests and connections use it now.
         attached: Whether a WebSocket is attached to it.
         notes: What those who use it want to keep with it.
+        turn: Held by an HTTP request, so that a repeated one finds the answer of the first.
+        kept: Id and answer of the last HTTP step that had an id.
         timer: Ends its time to live.
         lock: Held while its peer is replaced.
     """
@@ -45,6 +47,8 @@ class Held:
     users: int = 0
     attached: bool = False
     notes: dict[str, Any] = field(default_factory=dict)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    kept: tuple[str, bytes] | None = None
     timer: asyncio.TimerHandle | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 

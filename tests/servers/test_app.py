@@ -5,25 +5,27 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import gymnasium as gym
 import httpx
-import jsonschema
 import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 from starlette.applications import Starlette
 
 from openenv_gym.errors import ConstructionError, OpenEnvError
-from openenv_gym.protocol.specs import to_spec
-from openenv_gym.protocol.values import pack
+from openenv_gym.protocol import messages as m
+from openenv_gym.protocol.messages import SUBPROTOCOL
 from openenv_gym.servers import app as app_module
 from openenv_gym.servers.app import create_app
 from openenv_gym.servers.settings import ServerSettings
 from openenv_gym.servers.targets import resolve
 
-from .fakes import FACTS, FakePool
+from .openenv.fakeworker import FACTS, FakePool, Web, Wire, instead
 
 
 def _app(pool: FakePool | None = None, **settings: Any) -> Starlette:
-    return create_app(pool or FakePool(), ServerSettings(**settings), resolve("CartPole-v1"))
+    pool = pool or FakePool()
+    said = {"name": "Game", "description": "It is one."}
+    pool.answer = instead(m.Ask, lambda request: m.Value(request.id, [said]))
+    return create_app(pool, ServerSettings(**settings), resolve("CartPole-v1"))  # type: ignore[arg-type]
 
 
 def _ask(app: Starlette, path: str, method: str = "GET", **headers: str) -> httpx.Response:
@@ -39,7 +41,7 @@ def test_health_asks_nobody() -> None:
     pool = FakePool()
     answer = _ask(_app(pool), "/health")
     assert (answer.status_code, answer.json()) == (200, {"status": "healthy"})
-    assert pool.calls == []
+    assert pool.asked == []
 
 
 @pytest.mark.parametrize(("phase", "status"), [("starting", 503), ("ready", 200), ("draining", 503)])
@@ -55,50 +57,77 @@ def test_a_new_server_is_starting() -> None:
 
 
 def test_capacity_is_that_of_the_pool() -> None:
-    assert _ask(_app(), "/capacity").json() == {"active": 1, "max": 2, "waiting": 0}
+    assert _ask(_app(), "/capacity").json() == {"active": 0, "max": 2, "waiting": 0}
 
 
 def test_metadata_says_what_is_served() -> None:
-    facts = {
-        **FACTS,
-        "metadata": pack({"render_modes": ("ansi",), "fps": float("inf")}),
-        "render_mode": "ansi",
-    }
-    answer = _ask(_app(FakePool(facts=facts)), "/metadata").json()
-    assert answer.pop("server").startswith("openenv_gym ")
-    assert answer == {
-        "name": "CartPole-v1",
-        "taken_as": "Gymnasium id",
-        "metadata": {"render_modes": ["ansi"], "fps": "Infinity"},
-        "render_mode": "ansi",
-        "spec": {"max_episode_steps": 5, "reward_threshold": None, "nondeterministic": False},
-    }
+    answer = _ask(_app(), "/metadata").json()
+    assert (answer["name"], answer["description"]) == ("Game", "It is one.")
+    assert (answer["target"], answer["taken_as"]) == ("CartPole-v1", "Gymnasium id")
+    assert answer["metadata"] == {"render_modes": ["ansi"], "fps": "Infinity"}
 
 
-def test_schema_has_the_spaces_and_schemas_of_their_values() -> None:
-    env = gym.make("CartPole-v1")
-    facts = {
-        **FACTS,
-        "observation_space": to_spec(env.observation_space),
-        "action_space": to_spec(env.action_space),
-    }
-    answer = _ask(_app(FakePool(facts=facts)), "/schema").json()
-    assert answer["spaces"]["action"] == {"type": "Discrete", "n": 2, "start": 0, "dtype": "int64"}
-    assert answer["spaces"]["observation"]["shape"] == [4]
-    jsonschema.validate(1, answer["action"])
-    jsonschema.validate(env.reset()[0].tolist(), answer["observation"])
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(2, answer["action"])
+def test_schema_has_the_environments_own_schemas_and_its_spaces() -> None:
+    answer = _ask(_app(), "/schema").json()
+    assert answer["action"] == FACTS["schemas"]["action"]
+    assert answer["state"] == FACTS["schemas"]["state"]
+    assert answer["reset_observation"] == answer["observation"]
+    assert (answer["name"], answer["spaces"]["action"]["n"]) == ("CartPole-v1", 2)
+
+
+def test_the_document_has_every_route_of_the_application() -> None:
+    for mode in ("simulation", "production"):
+        app = _app(mode=mode)
+        document = _ask(app, "/openapi.json").json()
+        validate(document, cls=OpenAPIV31SpecValidator)
+        listed = {f"{method.upper()} {path}" for path, item in document["paths"].items() for method in item}
+        no_json = {"GET /openapi.json", "GET /docs", "GET /ws", "GET /mcp"}
+        assert set(app_module._paths(app)) - no_json == listed
+
+
+def test_the_page_is_there() -> None:
+    answer = _ask(_app(), "/docs")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
 def test_an_error_has_code_message_and_details() -> None:
-    answer = _ask(_app(FakePool(facts=ConstructionError("no such level", type="KeyError"))), "/schema")
+    answer = _ask(_app(FakePool(refusal=ConstructionError("no such level", type="KeyError"))), "/metadata")
     assert answer.status_code == 500
     assert answer.json() == {
         "code": "construction",
         "message": "no such level",
         "details": {"type": "KeyError"},
     }
+
+
+def test_an_episode_can_be_played_over_http() -> None:
+    async def play() -> list[int]:
+        async with Web(_app()) as web:
+            answers = [
+                await web.post("/reset", json={"seed": 1}),
+                await web.post("/step", json={"action": {"a": 1}}),
+                await web.get("/state"),
+            ]
+        return [answer.status_code for answer in answers]
+
+    assert asyncio.run(play()) == [200, 200, 200]
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/reset"), ("POST", "/step"), ("GET", "/state")])
+def test_f082_in_production_mode_there_is_no_way_to_reset_or_step(method: str, path: str) -> None:
+    pool = FakePool()
+    answer = _ask(_app(pool, mode="production"), path, method)
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert "/reset" not in answer.json()["message"].partition("there are")[2]
+    assert pool.asked == []
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/reset"), ("POST", "/step"), ("GET", "/state")])
+def test_f082_without_the_token_nobody_resets_or_steps(method: str, path: str) -> None:
+    pool = FakePool()
+    assert _ask(_app(pool, token="s3cret"), path, method).status_code == 401
+    assert pool.asked == []
 
 
 @pytest.mark.parametrize("path", ["/metadata", "/schema", "/capacity", "/nothing"])
@@ -127,7 +156,7 @@ def test_a_changing_request_by_a_foreign_name_is_refused() -> None:
     assert _ask(_app(), "/capacity", Host="tunnel.example").status_code == 200
 
 
-def test_websockets_go_to_the_pump_which_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_binary_websockets_go_to_the_pump_which_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
     class Pump:
@@ -141,35 +170,48 @@ def test_websockets_go_to_the_pump_which_is_made_once(monkeypatch: pytest.Monkey
     app = _app(pool)
     monkeypatch.setattr(app_module, "PUMP", f"{__name__}:Pump")
     monkeypatch.setitem(globals(), "Pump", Pump)
-    sent: list[Any] = []
 
-    async def send(message: Any) -> None:
-        sent.append(message)
+    async def connect() -> list[Any]:
+        return await Wire(app, subprotocols=("other", SUBPROTOCOL)).end()
 
-    async def connect(path: str) -> None:
-        scope = {"type": "websocket", "path": path, "headers": [], "query_string": b"", "root_path": ""}
-        await app(scope, None, send)  # type: ignore[arg-type]
-
-    asyncio.run(connect("/ws"))
-    asyncio.run(connect("/ws"))
-    assert [message["code"] for message in sent] == [4000, 4000]
+    for _ in range(2):
+        (close,) = asyncio.run(connect())
+        assert close["code"] == 4000
     assert made == [(pool, app.state.settings)]
 
 
+@pytest.mark.parametrize("offered", [(), ("other",)])
+def test_every_other_websocket_speaks_json(offered: tuple[str, ...]) -> None:
+    async def talk() -> None:
+        pool = FakePool()
+        wire = Wire(_app(pool), subprotocols=offered)
+        accepted = await wire.next()
+        assert (accepted["type"], accepted["subprotocol"]) == ("websocket.accept", None)
+        assert (await wire.ask({"type": "state"}))["type"] == "state"
+        wire.leave()
+        await wire.end()
+        await pool.settle()
+
+    asyncio.run(talk())
+
+
 def test_an_error_of_any_kind_is_answered() -> None:
-    assert _ask(_app(FakePool(facts=OpenEnvError("odd"))), "/metadata").json()["code"] == "internal"
+    assert _ask(_app(FakePool(refusal=OpenEnvError("odd"))), "/metadata").json()["code"] == "internal"
     missing = _ask(_app(), "/nothing")
     assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
-    assert "/metadata" in missing.json()["message"]
+    assert "GET /metadata" in missing.json()["message"]
+    assert "POST /step" in missing.json()["message"]
+    assert _ask(_app(), "/step", "PUT").status_code == 405
 
 
-def test_a_bug_is_answered_without_its_details() -> None:
-    app = _app(FakePool(facts={}))
+def test_a_bug_is_answered_without_its_details(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = _app()
+    monkeypatch.setattr(app.state.pool, "capacity", None)
 
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-            return await client.get("/schema")
+            return await client.get("/capacity")
 
     answer = asyncio.run(ask())
     assert (answer.status_code, answer.json()["code"]) == (500, "internal")

@@ -260,6 +260,7 @@ def test_a_client_that_leaves_before_it_said_anything_is_let_go() -> None:
         ({"token": "secret"}, 401, "authentication"),
         ({"token": "secret", "headers": {"authorization": "Bearer x"}}, 401, "authentication"),
         ({"headers": {"origin": "https://evil.example"}}, 403, "forbidden"),
+        ({"mode": "production"}, 403, "forbidden"),
     ],
 )
 def test_a_handshake_is_refused_in_json(scene: dict[str, Any], status: int, code: str) -> None:

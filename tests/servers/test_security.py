@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openenv_gym.errors import AuthenticationError, ForbiddenError
-from openenv_gym.servers.security import check_host, check_origin, check_token
+from openenv_gym.servers.security import check_host, check_mode, check_origin, check_token
 from openenv_gym.servers.settings import ServerSettings
 
 GUARDED = ServerSettings(token="s3cret")
@@ -102,3 +102,10 @@ def test_names_of_listed_pages_and_other_servers_are_not_checked() -> None:
     check_host(PAGES, "example.org")
     check_host(ServerSettings(host="0.0.0.0"), "anything.example")
     check_host(ServerSettings(uds="s.sock"), "localhost")
+
+
+def test_f082_in_production_mode_there_are_no_binary_sessions() -> None:
+    check_mode(ServerSettings())
+    with pytest.raises(ForbiddenError, match="production mode.*/mcp") as caught:
+        check_mode(ServerSettings(mode="production"))
+    assert caught.value.details == {"option": "mode"}

@@ -158,6 +158,18 @@ def test_who_may_not_come_in_is_told_why_in_json(new_loop: Any, line: str, statu
 
 
 @LOOPS
+def test_f082_in_production_mode_nobody_gets_a_binary_session(new_loop: Any) -> None:
+    async def story(scene: Scene) -> None:
+        client = await scene.client(handshake() + BEYOND)
+        head, _, body = (await read_all(client)).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 403 ")
+        assert json.loads(body)["details"] == {"option": "mode"}
+        client.close()
+
+    serve(new_loop, story, mode="production")
+
+
+@LOOPS
 def test_token_and_origin_let_in(new_loop: Any) -> None:
     async def story(scene: Scene) -> None:
         client = await scene.client(handshake("Authorization: Bearer secret", "Origin: https://good.example"))

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+
+import gymnasium as gym
+import httpx
+from starlette.types import ASGIApp
 
 from openenv_gym.errors import OpenEnvError, SessionLostError
 from openenv_gym.protocol import frames
 from openenv_gym.protocol import messages as m
 from openenv_gym.protocol.codec import decode_request, encode
 from openenv_gym.protocol.reader import FrameReader
+from openenv_gym.protocol.specs import to_spec
 from openenv_gym.servers.pool import Arrival
 from openenv_gym.servers.settings import ServerSettings
 
-__all__ = ["FakePool", "Living", "reply_to"]
+__all__ = ["FACTS", "FakePool", "Living", "Web", "Wire", "instead", "reply_to"]
 
 Answer = Callable[[Any], Any]
 
@@ -37,6 +43,39 @@ def reply_to(request: Any) -> Any:
             return m.Value(request.id, [[request.topic, request.arguments]])
         case _:
             return m.Closed(request.id)
+
+
+def instead(kind: type, reply: Any) -> Answer:
+    """Answer requests of one kind with ``reply``, or with what it returns, and the others as ever."""
+
+    def answer(request: Any) -> Any:
+        if type(request) is not kind:
+            return reply_to(request)
+        return reply(request) if callable(reply) else reply
+
+    return answer
+
+
+FACTS: dict[str, Any] = {
+    "target": "t",
+    "observation_space": to_spec(gym.spaces.Box(-1.0, 1.0, (2,))),
+    "action_space": to_spec(gym.spaces.Discrete(2)),
+    "metadata": {"render_modes": ["ansi"], "fps": float("inf")},
+    "render_mode": None,
+    "spec": {"max_episode_steps": 5, "reward_threshold": None, "nondeterministic": False},
+    "capabilities": ["typed"],
+    "schemas": {
+        "action": {
+            "type": "object",
+            "properties": {"move": {"$ref": "#/$defs/Move"}},
+            "required": ["move"],
+            "$defs": {"Move": {"enum": ["left", "right"]}},
+        },
+        "observation": {"type": "object", "properties": {"seen": {"type": "string"}}},
+        "state": {"type": "object", "properties": {"step_count": {"type": "integer"}}},
+    },
+}
+"""What such a pool says of its environment."""
 
 
 class Living:
@@ -67,6 +106,19 @@ class FakePool:
         self.endings: dict[str, OpenEnvError] = {}
         self.records = SimpleNamespace(living=self.living, find=self._find)
         self.tasks: set[asyncio.Task[None]] = set()
+        self.described = 0
+
+    def capacity(self) -> dict[str, Any]:
+        return {"active": len(self.living), "max": 2, "waiting": 0}
+
+    async def describe(self) -> dict[str, Any]:
+        self.described += 1
+        return FACTS
+
+    async def settle(self) -> None:
+        """Wait until no session is left."""
+        while self.tasks:
+            await asyncio.sleep(0)
 
     async def admit(self, hello: m.Hello, raw: bytes, arrival: Arrival) -> None:
         if self.refusal is not None:
@@ -107,6 +159,8 @@ class FakePool:
                 while (event := reader.next()) is not None:
                     assert not isinstance(event, frames.Frame)
                     requests.append(bytes(event))
+        except ConnectionError:  # the peer does not want to hear it
+            pass
         finally:
             sock.close()
             self.endings.setdefault(session, SessionLostError("the fake worker let go"))
@@ -124,3 +178,74 @@ class FakePool:
             data = part if isinstance(part, bytes) else bytes(frames.plain_message(encode(part)))
             await asyncio.get_running_loop().sock_sendall(sock, data)
         return not isinstance(request, m.Close)
+
+
+class Web(httpx.AsyncClient):
+    """A client of an application, without sockets; it keeps cookies."""
+
+    def __init__(self, app: ASGIApp, **more: Any) -> None:
+        super().__init__(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:8000", **more)
+
+
+class Wire:
+    """A WebSocket to an application, without sockets.
+
+    Args:
+        app: The application.
+        query: Of the address.
+        headers: Of the handshake.
+        subprotocols: Those offered.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        query: str = "",
+        headers: dict[str, str] | None = None,
+        subprotocols: tuple[str, ...] = (),
+    ) -> None:
+        scope = {
+            "type": "websocket",
+            "path": "/ws",
+            "root_path": "",
+            "query_string": query.encode(),
+            "headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()],
+            "subprotocols": list(subprotocols),
+            "extensions": {"websocket.http.response": {}},
+        }
+        self._up: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._down: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._up.put_nowait({"type": "websocket.connect"})
+        self.task = asyncio.ensure_future(app(scope, self._up.get, self._send))  # type: ignore[arg-type]
+
+    async def _send(self, event: Any) -> None:
+        self._down.put_nowait(dict(event))
+        if event["type"] == "websocket.close":
+            self.leave()
+
+    def send(self, message: Any) -> None:
+        """Send a message: bytes as a binary frame, text as it is, anything else as JSON."""
+        if isinstance(message, bytes):
+            self._up.put_nowait({"type": "websocket.receive", "bytes": message})
+        else:
+            text = message if isinstance(message, str) else json.dumps(message)
+            self._up.put_nowait({"type": "websocket.receive", "text": text})
+
+    async def next(self) -> Any:
+        """Return the next message, or the whole event when it is none."""
+        event = await self._down.get()
+        return json.loads(event["text"]) if event["type"] == "websocket.send" else event
+
+    async def ask(self, message: Any) -> Any:
+        """Send a message and return the answer."""
+        self.send(message)
+        return await self.next()
+
+    def leave(self) -> None:
+        """Be gone."""
+        self._up.put_nowait({"type": "websocket.disconnect", "code": 1006})
+
+    async def end(self) -> list[Any]:
+        """Wait for the application; return what came and was not read."""
+        await self.task
+        return [await self.next() for _ in range(self._down.qsize())]

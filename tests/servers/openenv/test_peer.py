@@ -27,7 +27,7 @@ from openenv_gym.protocol.values import pack
 from openenv_gym.servers.openenv.peer import Outcome, Peer
 
 from ..wire import LOOPS, run
-from .fakeworker import FakePool, reply_to
+from .fakeworker import FakePool, instead, reply_to
 
 
 def _story(tell: Callable[[], Awaitable[None]], new_loop: Any = asyncio.new_event_loop) -> None:
@@ -39,22 +39,6 @@ def _story(tell: Callable[[], Awaitable[None]], new_loop: Any = asyncio.new_even
 
 async def _open(pool: FakePool, **more: Any) -> Peer:
     return await Peer.open(pool, **more)  # type: ignore[arg-type]
-
-
-async def _settle(pool: FakePool) -> None:
-    while pool.tasks:
-        await asyncio.sleep(0)
-
-
-def _instead(kind: type, reply: Any) -> Callable[[Any], Any]:
-    """Answer requests of one kind with ``reply``, or with what it returns."""
-
-    def answer(request: Any) -> Any:
-        if type(request) is not kind:
-            return reply_to(request)
-        return reply(request) if callable(reply) else reply
-
-    return answer
 
 
 @LOOPS
@@ -71,7 +55,7 @@ def test_a_session_from_end_to_end(new_loop: Any) -> None:
         assert await peer.ask("tools/list", {"cursor": "c"}) == ["tools/list", {"cursor": "c"}]
         assert not peer.has_tools
         await peer.close()
-        await _settle(pool)
+        await pool.settle()
         kinds = [type(request) for request in pool.asked]
         assert kinds == [m.Hello, m.Reset, m.Step, m.State, m.Ask, m.Close]
         hello = pool.asked[0]
@@ -84,7 +68,7 @@ def test_a_session_from_end_to_end(new_loop: Any) -> None:
 @LOOPS
 def test_a_message_may_be_large_and_come_in_pieces(new_loop: Any) -> None:
     image = np.arange(3 << 20, dtype=np.uint8)
-    large = _instead(m.State, lambda request: m.Value(request.id, [{"image": pack(image)}]))
+    large = instead(m.State, lambda request: m.Value(request.id, [{"image": pack(image)}]))
 
     async def tell() -> None:
         peer = await _open(FakePool(large))
@@ -114,11 +98,11 @@ def test_a_refusal_is_raised_and_leaves_nothing(error: OpenEnvError) -> None:
         with pytest.raises(type(error), match=error.message):
             await _open(refused)
         said = m.Error(str(error.code), error.message, details=error.details)
-        failed = FakePool(_instead(m.Hello, said))
+        failed = FakePool(instead(m.Hello, said))
         with pytest.raises(type(error), match=error.message) as caught:
             await _open(failed)
         assert caught.value.details == error.details
-        await _settle(failed)
+        await failed.settle()
 
     _story(tell)
 
@@ -128,7 +112,7 @@ def test_an_error_is_raised_and_the_session_goes_on() -> None:
         return m.Error("environment", "ValueError: no", request.id, True, {"type": "ValueError"})
 
     async def tell() -> None:
-        peer = await _open(FakePool(_instead(m.Step, fail)))
+        peer = await _open(FakePool(instead(m.Step, fail)))
         with pytest.raises(RemoteEnvironmentError, match="no") as caught:
             await peer.step({})
         assert caught.value.details == {"type": "ValueError"}
@@ -144,7 +128,7 @@ def test_an_error_that_ends_the_session_is_the_answer_to_every_call() -> None:
         return m.Error("deadline_exceeded", "too slow", request.id, False)
 
     async def tell() -> None:
-        pool = FakePool(_instead(m.Step, end))
+        pool = FakePool(instead(m.Step, end))
         peer = await _open(pool)
         for call in (peer.step({}), peer.state(), peer.reset()):
             with pytest.raises(DeadlineExceededError, match="too slow"):
@@ -160,7 +144,7 @@ def test_what_the_worker_says_between_two_calls_is_known_at_once() -> None:
     idle = m.Error("session_lost", "idle for too long")
 
     async def tell() -> None:
-        peer = await _open(FakePool(_instead(m.Hello, lambda hello: [reply_to(hello), idle])))
+        peer = await _open(FakePool(instead(m.Hello, lambda hello: [reply_to(hello), idle])))
         assert (await peer.ended).message == "idle for too long"
         with pytest.raises(SessionLostError, match="idle for too long"):
             await peer.step({})
@@ -171,7 +155,7 @@ def test_what_the_worker_says_between_two_calls_is_known_at_once() -> None:
 
 def test_a_worker_that_dies_is_asked_about() -> None:
     async def tell() -> None:
-        pool = FakePool(_instead(m.Step, lambda request: None))
+        pool = FakePool(instead(m.Step, lambda request: None))
         peer = await _open(pool)
         (session,) = pool.living
         pool.endings[session] = WorkerCrashedError("signal 11", signal=11)
@@ -189,7 +173,7 @@ def test_a_worker_that_closes_politely_is_asked_about_too() -> None:
     goodbye = frames.frame(frames.CLOSE, frames.close_payload(1001, "bye"), masked=False)
 
     async def tell() -> None:
-        pool = FakePool(_instead(m.Step, [bytes(goodbye), None]))
+        pool = FakePool(instead(m.Step, [bytes(goodbye), None]))
         peer = await _open(pool)
         with pytest.raises(SessionLostError, match="the fake worker let go"):
             await peer.step({})
@@ -217,7 +201,7 @@ def test_a_call_that_was_cancelled_gives_no_other_call_its_answer() -> None:
             await gate.wait()
             return reply_to(request)
 
-        pool = FakePool(_instead(m.Step, wait))
+        pool = FakePool(instead(m.Step, wait))
         peer = await _open(pool)
         call = asyncio.create_task(peer.step({"late": True}))
         while len(pool.asked) < 2:
@@ -249,7 +233,7 @@ def test_a_call_that_overruns_its_time_ends_the_session() -> None:
         async def never(request: m.Step) -> None:
             await asyncio.Event().wait()
 
-        pool = FakePool(_instead(m.Step, never))
+        pool = FakePool(instead(m.Step, never))
         peer = await _open(pool)
         with pytest.raises(DeadlineExceededError, match="step took longer than 0.01 s") as caught:
             await peer.step({}, timeout=0.01)
@@ -270,7 +254,7 @@ def test_a_session_is_dropped_once_while_a_call_runs() -> None:
         async def never(request: m.Step) -> None:
             await asyncio.Event().wait()
 
-        pool = FakePool(_instead(m.Step, never))
+        pool = FakePool(instead(m.Step, never))
         peer = await _open(pool)
         call = asyncio.create_task(peer.step({}))
         while len(pool.asked) < 2:
@@ -291,7 +275,7 @@ def test_an_environment_that_fails_to_close_is_told_of() -> None:
         return m.Error("environment", "OSError: the disk is full", request.id)
 
     async def tell() -> None:
-        peer = await _open(FakePool(_instead(m.Close, fail)))
+        peer = await _open(FakePool(instead(m.Close, fail)))
         with pytest.raises(RemoteEnvironmentError, match="disk is full"):
             await peer.close()
         assert peer.ended.done()

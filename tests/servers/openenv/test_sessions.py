@@ -13,15 +13,14 @@ from openenv_gym.protocol import messages as m
 from openenv_gym.servers.openenv.sessions import Sessions
 
 from ..wire import run
-from .fakeworker import FakePool, reply_to
+from .fakeworker import FakePool, instead
 
 
 def _story(tell: Callable[[FakePool, Sessions], Awaitable[None]], **settings: Any) -> None:
     async def main() -> None:
         pool = FakePool(**settings)
         await tell(pool, Sessions(pool))  # type: ignore[arg-type]
-        while pool.tasks:
-            await asyncio.sleep(0)
+        await pool.settle()
 
     run(main)
 
@@ -109,11 +108,7 @@ def test_a_session_that_ended_gets_a_new_peer_under_the_same_id_and_only_one() -
 
 def test_an_environment_that_fails_to_close_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def tell(pool: FakePool, sessions: Sessions) -> None:
-        pool.answer = lambda request: (
-            m.Error("environment", "OSError: busy", request.id)
-            if isinstance(request, m.Close)
-            else reply_to(request)
-        )
+        pool.answer = instead(m.Close, lambda request: m.Error("environment", "OSError: busy", request.id))
         await sessions.close(await sessions.open(ttl=None))
 
     _story(tell)

@@ -1,0 +1,119 @@
+"""What ``/metadata``, ``/schema`` and the documents say of the environment; it is asked once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+import openenv_gym
+from openenv_gym.protocol.specs import from_spec
+from openenv_gym.protocol.values import unpack_ext
+
+from ..jsonform import space_form, space_schema
+from ..settings import ServerSettings
+from ..targets import Target
+from .peer import Peer
+
+if TYPE_CHECKING:
+    from ..pool import Pool
+
+__all__ = ["About", "visit"]
+
+_PATIENCE = 60.0
+_BESIDE = {
+    "done": {"type": "boolean"},
+    "reward": {"anyOf": [{"type": "number"}, {"type": "boolean"}, {"type": "null"}]},
+    "metadata": {"type": "object"},
+}
+
+
+@contextlib.asynccontextmanager
+async def visit(pool: Pool, settings: ServerSettings) -> AsyncIterator[Peer]:
+    """Open a session for a question or two; it waits for a slot as long as a client may."""
+    peer = await Peer.open(pool, patience=settings.slot_wait or _PATIENCE)
+    try:
+        yield peer
+    finally:
+        await peer.close()
+
+
+class About:
+    """Facts of the environment, in JSON's terms or nearly so.
+
+    Args:
+        pool: Builds an environment when the first question comes.
+        settings: The server's settings.
+        target: What is served.
+    """
+
+    def __init__(self, pool: Pool, settings: ServerSettings, target: Target) -> None:
+        self._pool = pool
+        self._settings = settings
+        self._target = target
+        self._lock = asyncio.Lock()
+        self._said: dict[str, Any] | None = None
+
+    async def name(self) -> str:
+        """Return the environment's name."""
+        return str((await self._own())["name"])
+
+    async def metadata(self) -> dict[str, Any]:
+        """Return the environment's description of itself, and what the server knows of it.
+
+        Raises:
+            OpenEnvError: The environment could not be built.
+        """
+        own = await self._own()
+        facts = await self._facts()
+        return {
+            **own,
+            "target": self._target.name,
+            "taken_as": self._target.how,
+            "server": f"openenv_gym {openenv_gym.__version__}",
+            "mode": self._settings.mode,
+            "metadata": facts.get("metadata"),
+            "render_mode": facts.get("render_mode"),
+            "spec": facts.get("spec"),
+        }
+
+    async def schemas(self) -> dict[str, Any]:
+        """Return the JSON Schemas of ``action``, ``observation``, ``state``.
+
+        Raises:
+            OpenEnvError: The environment could not be built.
+        """
+        schemas = dict((await self._facts())["schemas"])
+        schemas["observation"] = _with_what_travels_beside(schemas["observation"])
+        return schemas
+
+    async def spaces(self) -> dict[str, Any]:
+        """Return the Gymnasium spaces as JSON, and JSON Schemas of their values."""
+        facts = await self._facts()
+        spaces = {kind: from_spec(facts[f"{kind}_space"]) for kind in ("action", "observation")}
+        return {
+            "spaces": {kind: space_form(space) for kind, space in spaces.items()},
+            "values": {kind: space_schema(space) for kind, space in spaces.items()},
+        }
+
+    async def _own(self) -> dict[str, Any]:
+        async with self._lock:
+            if self._said is None:
+                async with visit(self._pool, self._settings) as peer:
+                    self._said = dict(await peer.ask("metadata"))
+            return self._said
+
+    async def _facts(self) -> dict[str, Any]:
+        packed = msgspec.msgpack.encode(await self._pool.describe())
+        facts: dict[str, Any] = msgspec.msgpack.decode(packed, ext_hook=unpack_ext)
+        return facts
+
+
+def _with_what_travels_beside(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an observation with the fields that clients of OpenEnv look for in it."""
+    if schema.get("type") != "object":
+        return schema
+    return {**schema, "properties": {**_BESIDE, **schema.get("properties", {})}}

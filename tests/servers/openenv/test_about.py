@@ -1,0 +1,103 @@
+"""What is known of the environment is asked once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import jsonschema
+import pytest
+
+from openenv_gym.errors import ConstructionError
+from openenv_gym.protocol import messages as m
+from openenv_gym.servers.openenv.about import About, visit
+from openenv_gym.servers.openenv.text import write_json
+from openenv_gym.servers.targets import resolve
+
+from ..wire import run
+from .fakeworker import FACTS, FakePool, instead
+
+_SAID = {"name": "Game", "description": "It is one.", "version": "2", "author": None, "readme_content": None}
+
+
+def _story(tell: Callable[[FakePool, About], Awaitable[None]], **settings: Any) -> None:
+    async def main() -> None:
+        pool = FakePool(instead(m.Ask, lambda request: m.Value(request.id, [_SAID])), **settings)
+        await tell(pool, About(pool, pool.settings, resolve("CartPole-v1")))  # type: ignore[arg-type]
+        await pool.settle()
+
+    run(main)
+
+
+def test_metadata_is_the_environments_and_the_servers() -> None:
+    async def tell(pool: FakePool, about: About) -> None:
+        said = await about.metadata()
+        assert said.items() >= _SAID.items()
+        assert said.pop("server").startswith("openenv_gym ")
+        assert {name: said[name] for name in set(said) - set(_SAID)} == {
+            "target": "CartPole-v1",
+            "taken_as": "Gymnasium id",
+            "mode": "simulation",
+            "metadata": FACTS["metadata"],
+            "render_mode": None,
+            "spec": FACTS["spec"],
+        }
+        assert b'"fps":"Infinity"' in write_json(said)
+
+    _story(tell)
+
+
+def test_the_environment_is_asked_once_by_however_many() -> None:
+    async def tell(pool: FakePool, about: About) -> None:
+        names = await asyncio.gather(*(about.name() for _ in range(3)))
+        assert (names, await about.name()) == (["Game"] * 3, "Game")
+        assert [type(request) for request in pool.asked] == [m.Hello, m.Ask, m.Close]
+        assert pool.asked[0].slot_timeout == 60.0
+
+    _story(tell)
+
+
+def test_a_failure_is_raised_and_not_kept() -> None:
+    async def tell(pool: FakePool, about: About) -> None:
+        pool.refusal = ConstructionError("no display")
+        with pytest.raises(ConstructionError):
+            await about.name()
+        pool.refusal = None
+        assert await about.name() == "Game"
+
+    _story(tell)
+
+
+def test_schemas_are_the_environments_own_and_an_observation_has_what_travels_beside_it() -> None:
+    async def tell(pool: FakePool, about: About) -> None:
+        schemas = await about.schemas()
+        assert schemas["action"] == FACTS["schemas"]["action"]
+        assert schemas["state"] == FACTS["schemas"]["state"]
+        assert list(schemas["observation"]["properties"]) == ["done", "reward", "metadata", "seen"]
+        assert list(FACTS["schemas"]["observation"]["properties"]) == ["seen"]
+        jsonschema.validate({"seen": "x", "reward": None, "done": True}, schemas["observation"])
+
+    _story(tell)
+
+
+def test_spaces_are_shown_with_schemas_of_their_values() -> None:
+    async def tell(pool: FakePool, about: About) -> None:
+        said = await about.spaces()
+        assert said["spaces"]["action"] == {"type": "Discrete", "n": 2, "start": 0, "dtype": "int64"}
+        jsonschema.validate(1, said["values"]["action"])
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(2, said["values"]["action"])
+
+    _story(tell)
+
+
+def test_a_visit_ends_its_session_whatever_happens() -> None:
+    async def tell(pool: FakePool, about: About) -> None:
+        with pytest.raises(KeyError):
+            async with visit(pool, pool.settings):  # type: ignore[arg-type]
+                raise KeyError
+        assert [type(request) for request in pool.asked] == [m.Hello, m.Close]
+        assert pool.asked[0].slot_timeout == 5.0
+
+    _story(tell, slot_wait=5.0)
