@@ -12,8 +12,8 @@ import pytest
 
 from openenv_gym.errors import JudgeError
 from openenv_gym.rubrics import ChatModel, LLMJudge, Rubric, WeightedSum
-from tests.support.external import run
-from tests.support.models import ROOT, ensure_venv, model_server
+from tests.support.external import ROOT, run
+from tests.support.models import ensure_venv, model_server
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
