@@ -51,10 +51,6 @@ class MountedServers:
         tools: list[Tool] = self._submit(self._list()).result()
         return tools
 
-    def has(self, name: str) -> bool:
-        """Return whether there is such a tool; asks the servers when it is not known."""
-        return self._submit(self._find(name)).result() is not None
-
     async def call(self, name: str, arguments: Mapping[str, Any], timeout: float | None) -> Any:
         """Call a tool and return its result; see :meth:`ToolTable.start`."""
         return await asyncio.wrap_future(self._submit(self._call(name, dict(arguments), timeout)))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import (
@@ -65,7 +64,6 @@ class ToolTable:
         self, source: Any = (), *, mounted: Sequence[Any] = (), timeout: float | None = DEFAULT_TIMEOUT
     ) -> None:
         self.timeout = timeout
-        self._allowed: float | None = None
         self._entries: dict[str, _Entry] = {}
         self._mounted = MountedServers(mounted, timeout) if mounted else None
         if isinstance(source, Iterable):
@@ -136,9 +134,7 @@ class ToolTable:
         if entry is None:
             if self._mounted is None:
                 raise self._not_found(name)
-            return self._mounted.call(
-                name, arguments or {}, timeout if timeout is not None else self._allowed
-            )
+            return self._mounted.call(name, arguments or {}, timeout)
         bound = entry.signature.bind(arguments or {})
         if inspect.iscoroutinefunction(entry.function):
             return _finish(name, lambda: entry.function(**bound), self.timeout_of(name, timeout))
@@ -163,26 +159,8 @@ class ToolTable:
         result = self.start(name, arguments, timeout)
         return _run(name, result) if inspect.isawaitable(result) else result
 
-    def check(self, name: str, arguments: Mapping[str, Any]) -> None:
-        """Raise what :meth:`start` would say of the name and the arguments, and call nothing."""
-        entry = self._entries.get(name)
-        if entry is not None:
-            entry.signature.bind(arguments)
-        elif self._mounted is None or not self._mounted.has(name):
-            raise self._not_found(name)
-
-    @contextlib.contextmanager
-    def allowing(self, timeout: float | None) -> Iterator[None]:
-        """Give calls that begin in this block ``timeout`` seconds; ``None``: what the tools say."""
-        before, self._allowed = self._allowed, timeout if timeout is not None else self._allowed
-        try:
-            yield
-        finally:
-            self._allowed = before
-
     def timeout_of(self, name: str, timeout: float | None = None) -> float | None:
         """Return how many seconds a call may take: ``timeout``, else what the tool says, else the table."""
-        timeout = timeout if timeout is not None else self._allowed
         if timeout is not None:
             return timeout
         entry = self._entries.get(name)
