@@ -1,0 +1,113 @@
+"""An environment as an ASGI application."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import gymnasium as gym
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.testclient import TestClient
+
+import openenv_gym
+from openenv_gym.asgi import create_app
+from openenv_gym.errors import CapacityError, ConfigError
+from tests.support.typedenvs import GuessNumber, Hint, Solitary
+
+
+@contextmanager
+def _running(app: Any) -> Iterator[str]:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_any_asgi_server_runs_it(workers: int) -> None:
+    with _running(create_app(GuessNumber, workers=workers, env_name="guess")) as base_url:
+        env = gym.make("openenv/Remote-v0", base_url=base_url)
+        assert env.reset(seed=3)[0] == "between 1 and 100"
+        assert env.step(50)[0] in ("more", "less", "that is it")
+        env.close()
+
+
+def test_it_answers_without_a_lifespan_and_where_it_is_mounted() -> None:
+    app = create_app(GuessNumber)
+    outer = Starlette(routes=[Mount("/guess", app)])
+    with TestClient(outer, base_url="http://127.0.0.1") as client:
+        assert client.get("/guess/health").json() == {"status": "healthy"}
+        assert client.get("/guess/metadata").json()["name"] == "GuessNumber"
+
+
+def test_types_and_arguments_may_be_given() -> None:
+    class Louder(Hint):
+        loud: bool = True
+
+    app = create_app(GuessNumber, None, Louder, env_kwargs={"highest": 7})
+    with TestClient(app, base_url="http://127.0.0.1") as client:
+        assert "loud" in client.get("/schema").json()["observation"]["properties"]
+
+
+def test_a_full_server_is_full() -> None:
+    with _running(create_app(GuessNumber, max_concurrent_envs=1)) as base_url:
+        first = gym.make("openenv/Remote-v0", base_url=base_url)
+        with pytest.raises(CapacityError):
+            gym.make("openenv/Remote-v0", base_url=base_url)
+        first.close()
+
+
+def test_one_instance_in_a_process_is_one_session() -> None:
+    with _running(create_app(Solitary)) as base_url:
+        first = gym.make("openenv/Remote-v0", base_url=base_url)
+        with pytest.raises(CapacityError, match="concurrency_safe"):
+            gym.make("openenv/Remote-v0", base_url=base_url)
+        first.close()
+        gym.make("openenv/Remote-v0", base_url=base_url).close()
+
+
+def test_what_other_processes_cannot_import_has_no_workers() -> None:
+    class Local(GuessNumber):
+        pass
+
+    with pytest.raises(ConfigError, match="cannot be imported by another process"):
+        create_app(Local, workers=1)
+    with TestClient(create_app(Local), base_url="http://127.0.0.1") as client:
+        assert client.get("/metadata").json()["name"] == "Local"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "says"),
+    [
+        ((GuessNumber(),), {}, "class or a factory"),
+        ((GuessNumber,), {"colour": 1}, "colour"),
+        (("echo", Hint), {}, "go with a class"),
+        ((GuessNumber,), {"host": "0.0.0.0"}, "insecure"),
+    ],
+)
+def test_what_cannot_be_an_application_is_said(arguments: Any, options: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        create_app(*arguments, **options)
+
+
+def test_it_answers_to_other_names_when_told_so() -> None:
+    for options, status in (({}, 403), ({"insecure": True}, 200)):
+        with TestClient(create_app(GuessNumber, **options), base_url="http://example.org") as client:
+            assert client.post("/reset", json={}).status_code == status
+
+
+def test_it_is_part_of_the_package() -> None:
+    assert openenv_gym.create_app is create_app
