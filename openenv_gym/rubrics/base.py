@@ -53,12 +53,12 @@ class Rubric(ABC):
                 raise ConfigError(f"{name!r} is a rubric's own attribute; give the child another name")
             self._register(name, value)
         elif isinstance(self.__dict__.get(name), Rubric):
-            del self._children[name]
+            self._children.pop(name, None)
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
         if isinstance(self.__dict__.get(name), Rubric):
-            del self._children[name]
+            self._children.pop(name, None)
         object.__delattr__(self, name)
 
     # -- scoring

@@ -106,7 +106,7 @@ class ChatModel:
         self.max_attempts = max_attempts
         self.timeout = timeout
         self.deadline = deadline
-        if max_attempts < 1 or timeout <= 0 or deadline <= 0:
+        if max_attempts < 1 or not (timeout > 0 and deadline > 0):
             raise ConfigError("max_attempts, timeout and deadline have to be positive")
         self._headers()
 
@@ -151,10 +151,11 @@ class ChatModel:
             "User-Agent": "openenv-gym",
         }
         if self.api_key_env is not None:
-            key = os.environ.get(self.api_key_env)
-            if not key:
+            key = os.environ.get(self.api_key_env, "").strip()
+            if not key or not key.isascii() or not key.isprintable():
                 raise ConfigError(
-                    f"the environment variable {self.api_key_env} has to hold the key for {self.base_url}",
+                    f"the environment variable {self.api_key_env} has to hold the key for {self.base_url}, "
+                    "in printable ASCII",
                     argument="api_key_env",
                 )
             headers["Authorization"] = f"Bearer {key}"

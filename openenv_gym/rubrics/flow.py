@@ -111,7 +111,7 @@ async def _join(results: list[Any]) -> list[Any]:
     tasks: list[Any] = []
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_awaited(item)) if isawaitable(item) else item for item in results]
+            tasks = [group.create_task(_begun(item)) if isawaitable(item) else item for item in results]
     except BaseExceptionGroup as failures:
         failed = failures.exceptions[0]
     if failed is not None:
@@ -119,8 +119,14 @@ async def _join(results: list[Any]) -> list[Any]:
     return [task.result() if isinstance(task, asyncio.Task) else task for task in tasks]
 
 
-async def _awaited(awaitable: Awaitable[T]) -> T:
-    return await awaitable
+def _begun(awaitable: Awaitable[T]) -> Coroutine[Any, Any, T]:
+    if isinstance(awaitable, Coroutine):
+        return awaitable
+
+    async def wait() -> T:
+        return await awaitable
+
+    return wait()
 
 
 def _discard(awaitable: Awaitable[Any]) -> None:

@@ -127,7 +127,7 @@ class LLMJudge(Rubric):
         """
         prompt = self._render_prompt(action, observation)
         try:
-            answer = await self._client.complete(prompt)
+            answer: Any = await self._client.complete(prompt)
         except JudgeError as exc:
             exc.details.setdefault("rubric", self._label)
             raise
@@ -135,6 +135,9 @@ class LLMJudge(Rubric):
             status = getattr(exc, "status_code", None)
             message = f"{self._label} could not ask its model: {type(exc).__name__}: {exc}"
             raise JudgeError(message, rubric=self._label, status=status) from exc
+        if not isinstance(answer, str):
+            message = f"the client of {self._label} answered with {type(answer).__name__}, not with a text"
+            raise JudgeError(message, rubric=self._label)
         return self._parse_score(answer)
 
     def _render_prompt(self, action: Any, observation: Any) -> str:

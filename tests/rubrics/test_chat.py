@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import pickle
 import random
 import socket
@@ -197,16 +198,30 @@ def test_an_address_is_checked_before_anything_is_sent(base_url: str) -> None:
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("option", [{"max_attempts": 0}, {"timeout": 0.0}, {"deadline": -1.0}])
+@pytest.mark.parametrize(
+    "option", [{"max_attempts": 0}, {"timeout": 0.0}, {"deadline": -1.0}, {"timeout": math.nan}]
+)
 def test_limits_are_positive(option: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="have to be positive"):
         ChatModel("http://host", "small", **option)
 
 
-def test_a_key_that_is_not_there_is_missed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("JUDGE_KEY", raising=False)
+@pytest.mark.parametrize("key", ["", " ", "secret\nX-Header: 1", "sécret"])
+def test_a_key_that_cannot_be_sent_is_refused_at_once(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", key)
+    with pytest.raises(ConfigError, match="JUDGE_KEY has to hold the key") as caught:
+        ChatModel("http://host", "small", api_key_env="JUDGE_KEY")
+    assert "cret" not in str(caught.value)
+    monkeypatch.delenv("JUDGE_KEY")
     with pytest.raises(ConfigError, match="JUDGE_KEY has to hold the key"):
         ChatModel("http://host", "small", api_key_env="JUDGE_KEY")
+
+
+def test_white_space_around_a_key_is_none_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", " secret\n")
+    with scripted(GOOD) as server:
+        ask(server.base_url, api_key_env="JUDGE_KEY")
+    assert server.asked[0].headers["Authorization"] == "Bearer secret"
 
 
 def test_a_model_can_be_pickled_and_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> None:

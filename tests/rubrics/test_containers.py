@@ -175,6 +175,10 @@ def test_a_dict_is_a_mapping_of_its_children() -> None:
     assert games.scores(None, None) == {"pong": 0.5, "chess": 1.0}
     del games["pong"]
     assert len(games) == 1
+    games.go = Fixed()
+    del games["go"]
+    games.go = None
+    assert list(games) == ["chess"]
 
 
 def test_a_key_may_be_the_name_of_a_method() -> None:

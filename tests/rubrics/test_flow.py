@@ -142,6 +142,19 @@ def test_together_keeps_the_order_of_the_calls() -> None:
     assert run(together([lambda: give(1), lambda: 2, lambda: give(3)])) == [1, 2, 3]
 
 
+def test_together_takes_any_awaitable() -> None:
+    async def main() -> Any:
+        future = asyncio.get_running_loop().create_future()
+
+        async def give_it() -> str:
+            future.set_result("from the future")
+            return "given"
+
+        return await together([lambda: future, give_it])  # type: ignore[misc]
+
+    assert asyncio.run(main()) == ["from the future", "given"]
+
+
 def test_together_runs_side_by_side() -> None:
     async def main() -> Any:
         barrier = asyncio.Barrier(10)

@@ -133,6 +133,15 @@ def test_a_client_that_fails_is_an_error_whatever_the_default() -> None:
     assert tree.last_score is None
 
 
+def test_a_client_answers_with_a_text() -> None:
+    class Silent(Model):
+        async def complete(self, prompt: str) -> Any:
+            return None
+
+    with pytest.raises(JudgeError, match="the client of LLMJudge answered with NoneType"):
+        judged(LLMJudge("", Silent(), default_score=1.0))
+
+
 def test_the_error_crosses_the_wire() -> None:
     with scripted(Reply(b"no", 400)) as server, pytest.raises(JudgeError) as caught:
         judged(LLMJudge("", base_url=server.base_url, model="m"))
