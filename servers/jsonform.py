@@ -1,22 +1,28 @@
 """Values as JSON, whatever they are, and spaces as JSON.
 
 Arrays become nested lists, numbers numbers with ``"NaN"``, ``"Infinity"`` and ``"-Infinity"`` where JSON has
-none, tuples and sets lists, bytes base64 text, keys text, and anything else its repr. Values of spaces have
-the same spelling (:mod:`openenv_gym.forms`), but there what has none is an error.
+none, tuples and sets lists, bytes base64 text, dates and times ISO 8601, keys text, and anything else its
+repr. Values of spaces have the same spelling (:mod:`openenv_gym.forms`), but there what has none is an error.
 """
 
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
+import msgspec
 import numpy as np
 
 from openenv_gym.forms import space_form, space_schema
 
 __all__ = ["jsonable", "space_form", "space_schema"]
+
+_TEXTS = (dt.datetime, dt.date, dt.time, dt.timedelta, UUID, Decimal)
 
 
 def jsonable(value: Any) -> Any:
@@ -24,7 +30,7 @@ def jsonable(value: Any) -> Any:
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, np.ndarray | np.generic):
-        return jsonable(value.tolist()) if value.dtype.kind in "biufSU" else repr(value)
+        return _array(value)
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
@@ -35,7 +41,18 @@ def jsonable(value: Any) -> Any:
         return {str(key): jsonable(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [jsonable(item) for item in value]
+    if type(value) in _TEXTS:
+        return msgspec.to_builtins(value)
     return repr(value)
+
+
+def _array(value: np.ndarray[Any, Any] | np.generic) -> Any:
+    kind = value.dtype.kind
+    if kind == "f" and value.dtype.itemsize > 8:
+        value = value.astype(np.float64)
+    if kind in "biu" or (kind == "f" and np.isfinite(value).all()):
+        return value.tolist()  # no look at each number of an image
+    return jsonable(value.tolist()) if kind in "fSU" else repr(value)
 
 
 def _number(value: float) -> float | str:

@@ -162,8 +162,8 @@ class ServerSettings:
         _SAFE,
         choice("simulation", "production"),
         "simulation",
-        "In production nobody can reset or step: /reset, /step, /state and binary sessions are refused; agents"
-        " reach tools over /mcp.",
+        "In production nobody can reset or step: /reset, /step, /state and binary sessions are refused;"
+        " agents reach tools over /mcp.",
     )
     attributes: bool = _option(
         _SAFE, SWITCH, True, "Access to the environment's public attributes and methods."

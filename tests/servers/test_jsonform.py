@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import json
+import uuid
 from typing import Any
 
 import jsonschema
@@ -177,7 +179,17 @@ def test_an_unknown_space_shows_its_repr() -> None:
         ({1: (2, {3})}, {"1": [2, [3]]}),
         (1 + 2j, "(1+2j)"),
         (np.array([None]), "array([None], dtype=object)"),
-        (datetime.date(2026, 1, 2), "datetime.date(2026, 1, 2)"),
+        (np.array([[1, 2]], np.uint8), [[1, 2]]),
+        (np.array([1.5, -0.0], np.float16), [1.5, -0.0]),
+        (np.array([True]), [True]),
+        (np.float64("-inf"), "-Infinity"),
+        (np.longdouble(1.5), 1.5),
+        (np.array([np.inf], np.longdouble), ["Infinity"]),
+        (datetime.date(2026, 1, 2), "2026-01-02"),
+        (datetime.datetime(2026, 1, 2, 3, tzinfo=datetime.UTC), "2026-01-02T03:00:00Z"),
+        (datetime.timedelta(seconds=1.5), "PT1.5S"),
+        (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (decimal.Decimal("1.50"), "1.50"),
     ],
 )
 def test_values_have_one_spelling(value: Any, spelling: Any) -> None:
