@@ -29,7 +29,7 @@ TOPICS = {
 """Tests of the repository as a whole, or of what several modules do together."""
 
 TOPIC_DIRS = tuple(
-    f"tests/{folder}/" for folder in ("conformance", "external", "faults", "field", "support", "whole")
+    f"tests/{folder}/" for folder in ("conformance", "external", "faults", "field", "interop", "support", "whole")
 )
 """Folders of tests of the product as a whole, and of the tests' own tools."""
 

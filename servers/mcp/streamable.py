@@ -252,20 +252,22 @@ class Streamable:
                 if line.agent.changed:
                     line.agent.changed = False
                     yield _event(_CHANGED)
-                while True:
-                    try:
-                        async with asyncio.timeout(_HEARTBEAT):
-                            said = await mine.get()
-                    except TimeoutError:
-                        yield _COMMENT
-                        continue
-                    if said is None:
-                        return
-                    yield _event(said)
+                while (part := await _heard(mine)) is not None:
+                    yield part
         finally:
             ended.remove_done_callback(end)
             if line.listener is mine:
                 line.listener = None
+
+
+async def _heard(queue: asyncio.Queue[dict[str, Any] | None]) -> bytes | None:
+    """Return what comes next for a listener; a comment when nothing does for a while."""
+    try:
+        async with asyncio.timeout(_HEARTBEAT):
+            said = await queue.get()
+    except TimeoutError:
+        return _COMMENT
+    return None if said is None else _event(said)
 
 
 def _is_request(message: Any) -> bool:
