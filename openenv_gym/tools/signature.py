@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
 
 import msgspec
 
 from ..errors import ConfigError, ValidationError
+from ..structs import from_map, schema_of
 from .marking import Mark
 from .results import ToolResult
 
 __all__ = ["Signature"]
-
-_PATH = re.compile(r" - at `(\$[^`]*)`$")
-_FIELD = re.compile(r"(?:missing required|contains unknown) field `([^`]+)`")
 
 
 class Signature:
@@ -59,7 +57,6 @@ class Signature:
         self._arguments = msgspec.defstruct(
             "Arguments", fields, kw_only=True, forbid_unknown_fields=not self._open
         )
-        self._wrapped = msgspec.defstruct("Call", [("arguments", self._arguments)])
         self.input_schema = self._input_schema()
         self.output_schema = _output_schema(returned)
 
@@ -71,20 +68,21 @@ class Signature:
                 ``$.arguments.message``.
         """
         try:
-            call: Any = msgspec.convert({"arguments": dict(arguments)}, self._wrapped)
-        except (msgspec.ValidationError, TypeError) as exc:
-            raise _located(self._name, str(exc)) from None
+            call: Any = from_map(self._arguments, dict(arguments), where="$.arguments")
+        except ValidationError as exc:
+            raise ValidationError(
+                f"tool {self._name!r}: {exc.message}", **exc.details, tool=self._name
+            ) from None
         known = self._arguments.__struct_fields__
-        return {
-            name: getattr(call.arguments, name) if name in known else value
-            for name, value in arguments.items()
-        }
+        return {name: getattr(call, name) if name in known else value for name, value in arguments.items()}
 
     def _input_schema(self) -> dict[str, Any]:
         try:
-            schema = _inlined(self._arguments)
-        except TypeError as exc:
-            raise ConfigError(f"tool {self._name!r}: an argument has no JSON form: {exc}") from exc
+            schema = schema_of(self._arguments)
+            with contextlib.suppress(ValidationError):  # of arguments that are missing
+                from_map(self._arguments, {})
+        except ConfigError as exc:
+            raise ConfigError(f"tool {self._name!r}: its arguments cannot be checked: {exc}") from exc
         schema.pop("title", None)
         schema["additionalProperties"] = self._open
         return schema
@@ -100,44 +98,22 @@ def _field(parameter: inspect.Parameter, kind: Any) -> Any:
     return parameter.name, kind, msgspec.field(default_factory=lambda: default)
 
 
-def _inlined(kind: Any) -> dict[str, Any]:
-    """Return the schema of a type with its top level inline and what that refers to in ``$defs``."""
-    (schema,), components = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
-    top = str(schema.get("$ref", "")).removeprefix("#/$defs/")
-    if top in components:
-        definition = dict(components[top])
-        if f'"#/$defs/{top}"' not in msgspec.json.encode(components).decode():
-            del components[top]
-        schema = definition
-    return {**schema, "$defs": components} if components else dict(schema)
-
-
 def _output_schema(returned: Any) -> dict[str, Any] | None:
     if returned is Any or returned is type(None) or returned is ToolResult:
         return None
     try:
-        schema = _inlined(returned)
-    except (TypeError, NameError):
+        schema = schema_of(returned)
+    except ConfigError:
         return None
-    if schema.get("type") == "object":
-        return schema
-    if _may_be_object(schema):  # then whether the result is wrapped would depend on the result
-        return None
-    definitions = schema.pop("$defs", None)
-    wrapped = {"type": "object", "properties": {"result": schema}, "required": ["result"]}
-    return {**wrapped, "$defs": definitions} if definitions else wrapped
+    definitions = schema.pop("$defs", {})
+    schema = definitions.get(str(schema.get("$ref")).removeprefix("#/$defs/"), schema)
+    if schema.get("type") != "object":
+        if _may_be_object(schema):  # then whether the result is wrapped would depend on the result
+            return None
+        schema = {"type": "object", "properties": {"result": schema}, "required": ["result"]}
+    return {**schema, "$defs": definitions} if definitions else schema
 
 
 def _may_be_object(schema: dict[str, Any]) -> bool:
     kinds = schema.get("anyOf", [schema])
     return any(kind.get("type", "object") == "object" and "enum" not in kind for kind in kinds)
-
-
-def _located(name: str, message: str) -> ValidationError:
-    """Return msgspec's complaint as ours; a missing or unknown argument is named by the path, too."""
-    found = _PATH.search(message)
-    path = found.group(1) if found else "$.arguments"
-    if field := _FIELD.search(message):
-        path = f"{path}.{field.group(1)}"
-    what = _PATH.sub("", message)
-    return ValidationError(f"tool {name!r}: {what} at {path}", path=path, tool=name)

@@ -74,7 +74,7 @@ TABLE: list[tuple[str, Any, tuple[int, Any], tuple[int, Any]]] = [
                 "content": [
                     {
                         "type": "text",
-                        "text": "tool 'add': Expected `int`, got `str` at $.arguments.a",
+                        "text": "tool 'add': $.arguments.a: expected int, got str: 'x'",
                     }
                 ],
                 "isError": True,
