@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["About", "visit"]
 
-_PATIENCE = 60.0
 _BESIDE = {
     "done": {"type": "boolean"},
     "reward": {"anyOf": [{"type": "number"}, {"type": "boolean"}, {"type": "null"}]},
@@ -34,7 +33,7 @@ _BESIDE = {
 @contextlib.asynccontextmanager
 async def visit(pool: Pool, settings: ServerSettings) -> AsyncIterator[Peer]:
     """Open a session for a question or two; it waits for a slot as long as a client may."""
-    peer = await Peer.open(pool, patience=settings.slot_wait or _PATIENCE)
+    peer = await Peer.open(pool, patience=settings.slot_wait)
     try:
         yield peer
     finally:
