@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from websockets.client import ClientProtocol
     from websockets.http11 import Response
 
-__all__ = ["connect"]
+__all__ = ["connect", "request_headers"]
 
 _BODY_LIMIT = 64 * 1024
 # The library logs all headers at DEBUG, the token among them.
@@ -79,7 +79,7 @@ def connect(
     try:
         protocol = _handshake_protocol(endpoint, compression)
         request = protocol.connect()
-        for name, value in _headers(endpoint, token, headers).items():
+        for name, value in request_headers(endpoint, token, headers).items():
             request.headers[name] = value
         protocol.send_request(request)
         send_all(sock, endpoint, b"".join(protocol.data_to_send()), deadline)
@@ -125,7 +125,8 @@ def _handshake_protocol(endpoint: Endpoint, compression: bool) -> ClientProtocol
     return ClientProtocol(uri, subprotocols=[Subprotocol(SUBPROTOCOL)], extensions=extensions, logger=_QUIET)
 
 
-def _headers(endpoint: Endpoint, token: str | None, more: Mapping[str, str] | None) -> dict[str, str]:
+def request_headers(endpoint: Endpoint, token: str | None, more: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the headers that say who asks, and those that were given."""
     headers = dict(more or {})
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"

@@ -5,15 +5,16 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from ..errors import ConfigError, ServerConnectionError, StartupTimeoutError
+from ..errors import ConfigError, ServerConnectionError, StartupTimeoutError, VersionMismatchError
 from ..protocol.messages import Hello, Limits
 from ..protocol.values import pack
 from ..providers.base import Provider, shared_provider
 from ..transport.channel import Channel
+from ..transport.texts import TextChannel
 from .connect import connect
 from .deadline import deadline_in, earliest
 from .endpoint import Endpoint, parse_endpoint
@@ -22,7 +23,12 @@ from .settings import ClientSettings
 from .split import SplitConnection
 from .sync import Connection
 
-__all__ = ["Offer", "Opener", "take_target"]
+if TYPE_CHECKING:
+    from .jsonlink import JsonLink
+    from .links import BinaryLink
+    from .rpc import Rpc
+
+__all__ = ["JsonSpokenError", "Offer", "Opener", "take_target"]
 
 _C = TypeVar("_C", bound=Connection)
 
@@ -58,6 +64,10 @@ class Offer(NamedTuple):
     maximum: int
 
 
+class JsonSpokenError(VersionMismatchError):
+    """The server speaks OpenEnv's JSON; :meth:`Opener.take_json` goes on with that."""
+
+
 class Opener:
     """Opens sessions of one environment, again and again if need be.
 
@@ -68,6 +78,8 @@ class Opener:
         render_mode: The environment's render mode.
         client: Name and version of this program.
         number: Which server, where the provider shall run several for the same target.
+        face: How the environment shows itself, see :class:`~openenv_gym.protocol.messages.Hello`.
+        json: Whether a server that speaks OpenEnv's JSON will do.
 
     Attributes:
         endpoint: Where the server is; ``None`` until a provider said so.
@@ -89,8 +101,12 @@ class Opener:
         render_mode: str | None = None,
         client: str = "",
         number: int = 0,
+        face: str = "",
+        json: bool = False,
     ) -> None:
         self._settings = settings
+        self._json = json
+        self._text: TextChannel | None = None
         self.offer: Offer | None = None
         self._spare: Channel | None = None
         self._fresh: float | None = None
@@ -120,6 +136,7 @@ class Opener:
             slot_timeout=settings.slot_timeout,
             limits=Limits(message=settings.max_message, step=limit, reset=limit),
             client=client,
+            face=face,
         )
 
     def open(self, *, patient: bool) -> Connection:
@@ -129,9 +146,43 @@ class Opener:
             patient: Whether to go on trying, up to ``connect_timeout``, while nobody answers.
 
         Raises:
+            JsonSpokenError: The server speaks OpenEnv's JSON only.
             OpenEnvError: There is none to be had.
         """
         return self._session(Connection, patient)
+
+    def open_link(self, *, patient: bool) -> BinaryLink | JsonLink:
+        """Return a new session for a typed client, in either language. See :meth:`open`."""
+        from .links import BinaryLink
+
+        try:
+            connection = self.begin(patient=patient)
+        except JsonSpokenError:
+            return self.take_json()
+        self.complete(connection)
+        return BinaryLink(connection)
+
+    def take_json(self) -> JsonLink:
+        """Return the session on the connection of which :class:`JsonSpokenError` told.
+
+        Raises:
+            ConfigError: Constructor arguments were given, which that language cannot say.
+        """
+        from .jsonlink import JsonLink
+
+        channel, self._text = self._text, None
+        assert channel is not None
+        settings = self._settings
+        if settings.env_kwargs:
+            channel.close()
+            names = ", ".join(map(repr, settings.env_kwargs))
+            raise ConfigError(
+                f"{self.endpoint} speaks OpenEnv's JSON, which cannot hand {names} to the environment's"
+                " constructor; leave it out, and configure the environment at the server"
+            )
+        return JsonLink(
+            channel, str(self.endpoint), timeout=settings.step_timeout, keepalive=settings.keepalive
+        )
 
     def begin(self, *, patient: bool) -> SplitConnection:
         """Ask for a new session; :meth:`complete` waits for it. Arguments and errors as for :meth:`open`."""
@@ -147,6 +198,25 @@ class Opener:
             connection.complete()
         except TimeoutError:
             raise self._late() from None
+
+    def rpc(self) -> Rpc:
+        """Return JSON-RPC with the server, which is started if need be.
+
+        Raises:
+            StartupError: It does not start.
+        """
+        from .rpc import Rpc
+
+        self._locate()
+        settings, endpoint = self._settings, self.endpoint
+        assert endpoint is not None
+        return Rpc(
+            endpoint,
+            settings.step_timeout,
+            token=settings.token if self.provider is None else self.provider.token,
+            headers=settings.headers,
+            max_message=settings.max_message,
+        )
 
     def variant(self, **fields: Any) -> Opener:
         """Return an opener of the same server whose sessions differ in these fields of ``hello``.
@@ -238,8 +308,10 @@ class Opener:
         assert endpoint is not None
         if provider is not None and not provider.alive():
             raise self._died(provider)
+        if self._text is not None:
+            self._text.abort()
         interval = settings.keepalive[0] if settings.keepalive is not None else None
-        return connect(
+        channel = connect(
             endpoint,
             deadline,
             token=settings.token if provider is None else provider.token,
@@ -248,7 +320,12 @@ class Opener:
             compression=settings.compression,
             keepalive=interval,
             answered=self._answered,
+            json=self._json,
         )
+        if isinstance(channel, TextChannel):
+            self._text = channel
+            raise JsonSpokenError(f"{endpoint} speaks OpenEnv's JSON only", server=str(endpoint))
+        return channel
 
     def _answered(self, headers: Mapping[str, str]) -> None:
         numbers = [headers.get(f"openenv-{name}", "") for name in ("workers", "slots-free", "slots-max")]

@@ -14,6 +14,7 @@ from ..transport.endings import ChannelClosed, ChannelSilence
 from . import flows
 from .deadline import deadline_in, earliest
 from .flows import Flow
+from .pulse import Pulse
 from .sync import CLOSE_TIMEOUT, NOTABLE, Connection
 
 __all__ = ["SplitConnection"]
@@ -29,12 +30,13 @@ class SplitConnection(Connection):
 
     Attributes:
         unreachable: Whether the server could not be reached when the session was to end.
+        pulse: Whether the server still lives.
     """
 
     unreachable: bool = False
+    pulse: Pulse
     _parked: tuple[Flow[Welcome], Any] | None = None
     _due: float | None = None
-    _asked: float | None = None
 
     def complete(self, deadline: float | None = None) -> None:
         """Wait until the session is open.
@@ -69,7 +71,9 @@ class SplitConnection(Connection):
                 channel = self._restored()
             wire = self.wire
             message = kind(wire.last_id + 1, *args)
-            self._due = deadline_in(self._limit)  # first: no interrupt may come between the next two lines
+            # First, since no interrupt may come between the next two lines. What was given up and may still
+            # be executed does not count.
+            self._due = None if self._limit is None else max(monotonic(), self._occupied) + self._limit
             frame = wire.send(message)
             try:
                 channel.send(frame)
@@ -112,6 +116,10 @@ class SplitConnection(Connection):
         """Return when the reply must be there (``time.monotonic()``); ``None``: whenever."""
         return self._due
 
+    def connected(self) -> bool:
+        """Return whether there is a connection, so that a reply can be had without making one."""
+        return self._channel is not None and not self._channel.closed
+
     def fileno(self) -> int:
         """Return the descriptor that becomes readable when something arrives, or -1."""
         return -1 if self._channel is None else self._channel.fileno()
@@ -122,23 +130,26 @@ class SplitConnection(Connection):
         A peer that was silent for long is asked for a sign of life, and given up when none comes in time.
         """
         with self.lock:
-            channel, keepalive = self._channel, self._talk.keepalive
+            channel = self._channel
             if channel is None or channel.attend() != 0:
                 return True
-            if keepalive is None:
-                return False
-            now = monotonic()
-            if self._asked is not None and channel.last_received >= self._asked:
-                self._asked = None
-            if self._asked is not None:
-                if now - self._asked > keepalive[1]:
-                    self._asked = None
-                    channel.abort()
-                    return True
-            elif now - channel.last_received > keepalive[0]:
-                self._asked = now
-                channel.ping()
+            if self.pulse.gone(channel):
+                channel.abort()
+                return True
             return False
+
+    def stands(self) -> bool:
+        """Return, without waiting, whether the connection still stands, as far as one can tell."""
+        with self.lock:
+            channel = self._channel
+            return channel is not None and channel.attend() >= 0
+
+    def abandon(self) -> None:
+        """Give the outstanding request up: the server executes it, and its reply is dropped when it comes."""
+        with self.lock:
+            if self.wire.pending is not None:
+                self._occupied = self._due or 0.0
+            self.wire.abandon()
 
     def begin_close(self, timeout: float = CLOSE_TIMEOUT) -> None:
         """Ask the server to end the session, which :meth:`close` waits for. Never raises.
@@ -184,6 +195,7 @@ class SplitConnection(Connection):
     # -- inside
 
     def _open(self, flow: Flow[Welcome]) -> None:
+        self.pulse = Pulse(self._talk.keepalive)
         intent = next(flow)
         while not isinstance(intent, flows.Receive):
             intent = self._advance(flow, intent)

@@ -1,0 +1,134 @@
+"""Actions to what is sent, and replies to results, where types are Structs, pydantic models or dicts."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ..errors import ValidationError
+from ..models import CallToolAction, CallToolObservation, ListToolsObservation, Observation, StepResult, Tool
+from ..structs import from_map, to_map
+
+__all__ = ["action_map", "parsed_result", "parsed_state", "tool_of", "types_in_bases", "unwrapped"]
+
+_TYPES = ("action_type", "observation_type", "state_type")
+#: What stands beside an observation, and in our own Structs also in it.
+_BESIDE = ("done", "terminated", "truncated", "reward", "metadata")
+
+
+def types_in_bases(cls: type, base: type) -> None:
+    """Set the types of a client class that names them: ``class C(EnvClient[Guess, Hint, State])``."""
+    for generic in cls.__dict__.get("__orig_bases__", ()):
+        origin = typing.get_origin(generic)
+        if not isinstance(origin, type) or not issubclass(origin, base):
+            continue
+        for name, kind in zip(_TYPES, typing.get_args(generic), strict=False):
+            if isinstance(kind, type) and name not in cls.__dict__:
+                setattr(cls, name, kind if kind is not dict else None)
+
+
+def action_map(action: Any) -> dict[str, Any]:
+    """Return the fields of an action; ``metadata`` is left out where it is empty.
+
+    Raises:
+        ValidationError: It is no Struct, dataclass, pydantic model or dict.
+    """
+    if isinstance(action, Mapping):
+        return dict(action)
+    if isinstance(action, msgspec.Struct) or (
+        dataclasses.is_dataclass(action) and not isinstance(action, type)
+    ):
+        fields = to_map(action)
+        if isinstance(action, CallToolAction) and fields.get("timeout") is None:
+            fields.pop("timeout", None)
+    elif hasattr(action, "model_dump"):
+        fields = dict(action.model_dump())
+    else:
+        raise ValidationError(
+            f"an action is a Struct, or a dict of its fields, not a {type(action).__name__}", path="$"
+        )
+    if not fields.get("metadata", True):
+        del fields["metadata"]
+    return fields
+
+
+def parsed_result(cls: Any, payload: Mapping[str, Any]) -> StepResult[Any]:
+    """Return the result in a reply to ``reset`` or ``step``.
+
+    Args:
+        cls: What observations are; ``None``: dicts. Answers to tool actions are those of
+            :mod:`openenv_gym.models` where ``cls`` has no such fields itself.
+        payload: ``observation``, ``reward``, ``done``, ``metadata``, ``terminated``, ``truncated``.
+
+    Raises:
+        ValidationError: The observation is no ``cls``. ``details["path"]`` names the field.
+    """
+    done, truncated = bool(payload.get("done")), bool(payload.get("truncated"))
+    beside: dict[str, Any] = {
+        "done": done,
+        "terminated": bool(payload.get("terminated", done and not truncated)),
+        "truncated": truncated,
+        "reward": payload.get("reward"),
+        "metadata": payload.get("metadata") or {},
+    }
+    return StepResult(observation=_observation(cls, payload.get("observation") or {}, beside), **beside)
+
+
+def parsed_state(cls: Any, payload: Any) -> Any:
+    """Return the state in a reply, an instance of ``cls``; ``None``: a dict.
+
+    Raises:
+        ValidationError: It is no ``cls``. ``details["path"]`` names the field.
+    """
+    return payload if cls is None else _instance(cls, payload)
+
+
+def tool_of(payload: Mapping[str, Any]) -> Tool:
+    """Return a tool, whichever way its schemas are spelled.
+
+    Raises:
+        ValidationError: It is none.
+    """
+    fields = {
+        "name": payload.get("name"),
+        "description": payload.get("description") or "",
+        "input_schema": payload.get("input_schema") or payload.get("inputSchema") or {},
+        "output_schema": payload.get("output_schema") or payload.get("outputSchema"),
+    }
+    return from_map(Tool, fields, where="$.tools[]")
+
+
+def unwrapped(result: Any) -> Any:
+    """Return what a tool returned, taken out of the result object that MCP libraries put around it."""
+    if isinstance(result, dict) and "data" in result and ("content" in result or "is_error" in result):
+        return result["data"]
+    return result
+
+
+def _observation(cls: Any, fields: Mapping[str, Any], beside: Mapping[str, Any]) -> Any:
+    own: Any = getattr(cls, "__struct_fields__", None) or getattr(cls, "model_fields", ())
+    kind = cls
+    if cls is not None and isinstance(fields.get("tools"), list) and "tools" not in own:
+        return ListToolsObservation(tools=[tool_of(tool) for tool in fields["tools"]], **beside)
+    if "tool_name" in fields:
+        fields = {**fields, "result": unwrapped(fields.get("result"))}
+        if cls is not None and "tool_name" not in own:
+            kind = CallToolObservation
+    if kind is None:
+        return dict(fields)
+    if isinstance(kind, type) and issubclass(kind, Observation):
+        observation = _instance(kind, {key: value for key, value in fields.items() if key not in _BESIDE})
+        for name, value in beside.items():
+            setattr(observation, name, value)
+        return observation
+    known = {name: value for name, value in beside.items() if name in own}
+    return _instance(kind, {**known, **fields})
+
+
+def _instance(cls: Any, fields: Any) -> Any:
+    validate = getattr(cls, "model_validate", None)
+    return from_map(cls, fields) if validate is None else validate(fields)
