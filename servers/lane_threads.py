@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from openenv_gym.errors import CapacityError
 
+from .processes import FORKS, end_stray_fork
 from .results import Results
 
 __all__ = ["LaneThreads", "OneThread", "Runner"]
@@ -225,7 +226,7 @@ class LaneThreads:
 
     def _work(self, jobs: SimpleQueue[_Job | None]) -> None:
         """The body of a thread."""
-        done, since = self._done, self._since
+        done, since, born = self._done, self._since, FORKS.count
         while (job := jobs.get()) is not None:
             lane, work, argument = job
             since[lane] = monotonic()
@@ -235,6 +236,8 @@ class LaneThreads:
                 value = work(argument)
             except BaseException as exc:
                 failure = exc
+            if FORKS.count != born:
+                end_stray_fork()
             del job, work, argument
             done.put((lane, value, failure))
             del value, failure

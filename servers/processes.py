@@ -9,13 +9,16 @@ import random
 import signal
 import sys
 from collections.abc import Collection
+from typing import NoReturn
 
 __all__ = [
+    "FORKS",
     "adopt_orphans",
     "adopts_orphans",
     "children",
     "die_with_parent",
     "end_children",
+    "end_stray_fork",
     "ignore_stop_signals",
     "outlive_parent",
     "reseed",
@@ -73,6 +76,34 @@ def end_children(spared: Collection[int] = ()) -> None:
             os.kill(pid, signal.SIGKILL)
         for pid in found:
             os.waitpid(pid, 0)
+
+
+class _Forks:
+    """How many forks lie between the start of the program and this process."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        self.count += 1
+
+
+FORKS = _Forks()
+
+
+def end_stray_fork() -> NoReturn:
+    """End the child of a fork in an environment that returned from the call instead of exiting.
+
+    It would go on as its parent: serve the same session, on the same connection.
+    """
+    text = (
+        "an environment forked, and the child came back out of the call: it ends here; use os._exit() in it\n"
+    )
+    with contextlib.suppress(OSError):
+        os.write(2, text.encode())
+    os._exit(70)
 
 
 def ignore_stop_signals() -> None:

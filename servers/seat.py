@@ -33,6 +33,7 @@ from openenv_gym.protocol.states import Phase
 from openenv_gym.transport.channel import Channel
 
 from .board import Operation
+from .processes import FORKS, end_stray_fork
 from .replies import error_reply
 from .stages import Desk, Plan, Stage
 
@@ -101,6 +102,7 @@ class Seat:
         self._last_words: m.Error | None = None
         self._done = False
         self._left = False
+        self._born = FORKS.count
 
     # -- from other threads
 
@@ -280,6 +282,8 @@ class Seat:
         try:
             return work(*args)
         finally:
+            if FORKS.count != self._born:
+                end_stray_fork()
             self.io.acquire()
             self.count += 1
             self._cell(self.count * 16)

@@ -17,7 +17,7 @@ import os
 import socket
 from typing import Any
 
-from openenv_gym.errors import OpenEnvError
+from openenv_gym.errors import CapacityError, OpenEnvError
 from openenv_gym.protocol.messages import SUBPROTOCOL
 
 from .arrivals import PATIENCE, Arrivals, refusal
@@ -138,7 +138,18 @@ class TakeoverProtocol(asyncio.Protocol):
             self._transport.write(answer)
             self._transport.close()
             return
-        arrivals.welcome(Arrival(self._detach(), unread, bool(protocol.extensions)), answer)
+        try:
+            sock = self._detach()
+        except OSError as exc:
+            self._refuse(
+                CapacityError(
+                    f"the server may open no more files ({exc}): raise the limit (ulimit -n), or lower"
+                    " --max-sessions",
+                    option="max_sessions",
+                )
+            )
+            return
+        arrivals.welcome(Arrival(sock, unread, bool(protocol.extensions)), answer)
 
     def _refuse(self, exc: OpenEnvError) -> None:
         self._transport.write(refusal(exc))

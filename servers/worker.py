@@ -7,6 +7,7 @@ import queue
 import socket
 import sys
 import threading
+from typing import NoReturn
 
 from . import control as c
 from .board import Board
@@ -58,8 +59,22 @@ def run_worker(settings: ServerSettings, target: Target, control_fd: int, board_
             break
         host.handle(message, fds)
     host.drain("server_draining", text)
+    threading.Thread(target=_hurry, args=(link, host, reports, text), name="hurry", daemon=True).start()
     if not host.wait_empty(within):
         host.cut("server_draining", text)
+    _exit(reports)
+
+
+def _hurry(link: c.ControlSocket, host: Host, reports: _Reports, text: str) -> None:
+    """While sessions end: go on listening, for clients that come back and for a second ``drain``."""
+    while (item := link.receive()) is not None:
+        if isinstance(item[0], c.Drain):
+            host.cut("server_draining", text)
+            _exit(reports)
+        host.handle(*item)
+
+
+def _exit(reports: _Reports) -> NoReturn:
     reports.finish()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -9,6 +10,8 @@ import re
 import sys
 import warnings
 from typing import Any
+
+from ..errors import StartupError
 
 __all__ = ["FILTERS", "apply_filters", "command", "filters_text"]
 
@@ -20,13 +23,30 @@ sys.exit(importlib.import_module(a['module']).main(a['arguments']))"
 
 
 def command(module: str, arguments: list[str]) -> list[str]:
-    """Return the command line that runs ``module.main(arguments)`` with this interpreter and search path."""
+    """Return the command line that runs ``module.main(arguments)`` with this interpreter and search path.
+
+    Raises:
+        StartupError: Nobody knows which program this interpreter is.
+    """
+    if not sys.executable:
+        raise StartupError(
+            "sys.executable does not say which program runs Python here, so none can be started for a server;"
+            " set it, or use provider='inprocess' or a server that runs already (base_url=)"
+        )
     boot = {
-        "path": [os.path.abspath(entry) for entry in sys.path],
+        "path": _search_path(),
         "module": module,
         "arguments": arguments,
     }
     return [sys.executable, *_flags(), "-c", _BOOT, json.dumps(boot)]
+
+
+def _search_path() -> list[str]:
+    """Return what there is of ``sys.path`` for another process."""
+    entries = [os.fsdecode(entry) for entry in sys.path if isinstance(entry, str | bytes)]
+    with contextlib.suppress(FileNotFoundError):  # the current folder was removed
+        return [os.path.abspath(entry) for entry in entries]
+    return [entry for entry in entries if os.path.isabs(entry)]
 
 
 def filters_text() -> str:

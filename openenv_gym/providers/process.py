@@ -9,6 +9,7 @@ it, which is how a later process tells what a killed one left behind.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import secrets
@@ -79,7 +80,12 @@ class ProcessProvider(Provider):
 
     def start(self) -> str:
         """Start the child; over TCP its port is not known yet. See :meth:`Provider.start`."""
-        self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+        try:
+            self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+        except OSError as exc:
+            raise StartupError(
+                f"the server for {self.target!r} needs a temporary folder: {exc}; set TMPDIR"
+            ) from exc
         self._output.open(self._folder / _LOG_NAME)
         place = self._folder / "s"
         unix = hasattr(socket, "AF_UNIX") and len(os.fsencode(place)) <= _LONGEST_SOCKET_PATH
@@ -114,8 +120,9 @@ class ProcessProvider(Provider):
     def stop(self) -> None:
         """End the child, if this process is its owner, and remove its folder."""
         self._close("_ready")
-        if self.owner == os.getpid() and self._process is not None:
-            self._end(self._process)
+        if self.owner == os.getpid():
+            if self._process is not None:
+                self._end(self._process)
             if self._folder is not None:
                 self.forward()
                 shutil.rmtree(self._folder, ignore_errors=True)
@@ -152,8 +159,8 @@ class ProcessProvider(Provider):
     # -- inside
 
     def _spawn(self, place: dict[str, Any]) -> None:
-        ready, write = os.pipe()
-        owner = _owner_descriptor()
+        ready, write = map(_above_standard, os.pipe())
+        owner = _above_standard(_owner_descriptor())
         options = {**_DEFAULTS, **self.options, **place, "ready_fd": write, "owner_fd": owner}
         environ = {key: value for key, value in os.environ.items() if key not in _NOT_INHERITED}
         environ[FILTERS] = filters_text()
@@ -171,7 +178,10 @@ class ProcessProvider(Provider):
             )
         except OSError as exc:
             os.close(ready)
-            raise StartupError(f"the server for {self.target!r} cannot be started: {exc}") from exc
+            about = ""
+            if exc.errno == errno.E2BIG:
+                about = "; sys.path or the environment variables are too long to be passed on"
+            raise StartupError(f"the server for {self.target!r} cannot be started: {exc}{about}") from exc
         finally:
             os.close(write)
             os.close(owner)
@@ -234,6 +244,17 @@ class ProcessProvider(Provider):
         setattr(self, name, -1)
         if fd >= 0:
             os.close(fd)
+
+
+def _above_standard(fd: int) -> int:
+    """Return a descriptor that is none of the standard ones, which a child has its own of."""
+    if fd > 2:
+        return fd
+    import fcntl
+
+    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    os.close(fd)
+    return moved
 
 
 def _owner_descriptor() -> int:

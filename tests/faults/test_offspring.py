@@ -8,14 +8,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import gymnasium as gym
+import numpy as np
 import pytest
 
 from openenv_gym.client.opening import Opener
 from openenv_gym.client.settings import take_settings
 from openenv_gym.env import RemoteEnv
 from openenv_gym.errors import WorkerCrashedError
-from tests.support.faultenvs import CounterEnv
+from tests.support.faultenvs import CounterEnv, Step
 from tests.support.serverproc import ServerProcess, eventually, serving
 
 _TARGET = "tests.faults.test_offspring:ParentEnv"
@@ -85,3 +88,33 @@ def test_after_a_server_was_stopped(tmp_path: Path) -> None:
         assert server.stop() == 0
         assert eventually(lambda: not server.family()), server.family()
         connection.drop()
+
+
+class StrayEnv(CounterEnv):
+    """Forks in every step, and forgets to end the child."""
+
+    def step(self, action: Any) -> Step:
+        """Fork, return from both, or raise in the child when the action says so."""
+        if os.fork() == 0 and action:
+            raise RuntimeError("the child")
+        return super().step(action)
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_the_child_of_a_fork_serves_nobody(lanes: int, tmp_path: Path) -> None:
+    target = "tests.faults.test_offspring:StrayEnv"
+    options = ("--workers", "1", "--lane-threads", "2") if lanes == 2 else ("--workers", "1")
+    with serving(target, *options, log=tmp_path / "log") as server:
+        envs: Any = (
+            gym.make_vec("openenv/Remote-v0", num_envs=lanes, base_url=server.url)
+            if lanes == 2
+            else RemoteEnv(base_url=server.url)
+        )
+        envs.reset()
+        family = len(server.family())
+        for count in range(1, 6):
+            observation = envs.step(np.full(2, count % 2) if lanes == 2 else count % 2)[0]
+            assert np.all(observation == count)
+        assert eventually(lambda: len(server.family()) == family), server.family()
+        assert "the child came back" in server.log()
+        envs.close()

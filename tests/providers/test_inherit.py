@@ -7,9 +7,11 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from openenv_gym.errors import StartupError
 from openenv_gym.providers.inherit import FILTERS, apply_filters, command, filters_text
 
 
@@ -30,6 +32,30 @@ def test_a_child_has_this_search_path_and_its_arguments(
     assert arguments == ["a b", "--c"]
     assert path == [os.path.abspath(entry) for entry in sys.path]
     assert done.returncode == 3
+
+
+def test_what_is_no_folder_is_left_out_of_the_search_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", ["/a", b"/b", None, Path("/c"), "d"])
+    boot = json.loads(command("m", [])[-1])
+    assert boot["path"] == ["/a", "/b", os.path.abspath("d")]
+
+
+def test_without_a_current_folder_what_hangs_on_it_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    monkeypatch.setattr(sys, "path", ["", "/a"])
+    assert json.loads(command("m", [])[-1])["path"] == ["/a"]
+
+
+@pytest.mark.parametrize("program", [None, ""])
+def test_without_a_program_there_is_no_command(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", program)
+    with pytest.raises(StartupError, match=r"sys\.executable"):
+        command("m", [])
 
 
 def test_filters_travel_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,7 +150,7 @@ def test_the_child_has_our_folder_and_search_path_but_not_our_settings(
 ) -> None:
     (tmp_path / "probe_target.py").write_text(
         "import json, os, sys\n"
-        "from openenv_gym.envs.echo_env.env import EchoEnv\n"
+        "from openenv_gym.envs.echo_env import EchoEnvironment\n"
         "names = sorted(name for name in os.environ if name.startswith('OPENENV_'))\n"
         "print(json.dumps([os.getcwd(), names]), flush=True)\n"
     )
@@ -159,7 +159,7 @@ def test_the_child_has_our_folder_and_search_path_but_not_our_settings(
     for name in ("OPENENV_TOKEN", "OPENENV_BASE_URL", "OPENENV_PORT", "OPENENV_POLL"):
         monkeypatch.setenv(name, "1")
     monkeypatch.delenv("OPENENV_CI", raising=False)
-    provider = make("probe_target:EchoEnv")
+    provider = make("probe_target:EchoEnvironment")
     provider.ensure(30)
     line = next(line for line in provider.logs().splitlines() if line.startswith("["))
     assert json.loads(line) == [str(tmp_path), ["OPENENV_POLL", "OPENENV_WARNING_FILTERS"]]
@@ -272,3 +272,33 @@ def test_options_become_a_command_line() -> None:
 def test_what_it_sets_itself_cannot_be_set(option: str) -> None:
     with pytest.raises(ConfigError, match=f"'{option}' is set by the provider"):
         ProcessProvider("echo", **{option: 1})
+
+
+def test_without_a_temporary_folder_it_says_so(
+    make: Callable[..., ProcessProvider], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with pytest.raises(StartupError, match="set TMPDIR"):
+        make("echo").start()
+
+
+def test_a_search_path_that_is_too_long_is_named(
+    make: Callable[..., ProcessProvider], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path, "/x" * 200_000])
+    with pytest.raises(StartupError, match=r"sys\.path"):
+        make("echo").start()
+
+
+def test_a_program_without_standard_descriptors_has_servers_too(tmp_path: Path) -> None:
+    found = tmp_path / "found"
+    code = (
+        "import os, gymnasium as gym, openenv_gym\n"
+        "for fd in range(3): os.close(fd)\n"
+        "env = gym.make('openenv/Echo-v0')\n"
+        "text = env.reset()[0]\n"
+        "env.close()\n"
+        f"open({str(found)!r}, 'w').write(text)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+    assert found.read_text() == "Echo environment ready!"

@@ -170,6 +170,20 @@ def test_a_call_that_takes_too_long_is_cut_and_its_client_told() -> None:
         client.abort()
 
 
+def test_a_second_word_to_stop_cuts_at_once() -> None:
+    with _running() as worker:
+        _, client = worker.open(env_kwargs={"unit": 100.0})
+        told(client)
+        ask(client, m.Reset(1))
+        client.send(encode(_step(2, 1)))
+        _wait_for_step(worker)
+        worker.link.post(c.Drain(100.0))
+        worker.link.post(c.Drain(0.0))
+        assert told(client).code == "server_draining"
+        assert worker.exit_code() == 0
+        client.abort()
+
+
 def test_signals_to_stop_are_the_parents_business() -> None:
     with _running() as worker:
         _, client = worker.open()

@@ -28,6 +28,7 @@ __all__ = [
     "PrintEnv",
     "SleepEnv",
     "SlowCloseEnv",
+    "Step",
     "ThreadEnv",
     "live_peak",
     "note",
