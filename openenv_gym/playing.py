@@ -7,6 +7,7 @@ is asked of the environment besides. Its methods are all called on the environme
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import uuid
 from collections.abc import Callable, Mapping
@@ -22,6 +23,10 @@ from .rubrics import TrajectoryRubric
 from .tools import error_form, result_form
 
 __all__ = ["Player", "ending_of"]
+
+
+_NOT_BEGUN = "there is no episode; call reset() before step()"
+_OVER = "the episode is over; call reset() to begin another"
 
 
 def ending_of(observation: Observation) -> tuple[bool, bool]:
@@ -40,9 +45,12 @@ class Player:
 
     def __init__(self, environment: Environment[Any, Any, Any], limit: int = 0) -> None:
         self.environment = environment
+        if environment.rubric is not None and "rubric" not in vars(environment):
+            environment.rubric = copy.deepcopy(environment.rubric)  # the class's is everybody's
         self._limit = limit
         self._steps = 0
-        self._playing = False
+        #: Why there can be no step; ``None``: there can.
+        self._obstacle: str | None = _NOT_BEGUN
         self._loop: asyncio.Runner | None = None
         self._keeps_state = type(environment).state is Environment.state
 
@@ -59,7 +67,7 @@ class Player:
         Raises:
             ValidationError: The environment's ``reset`` takes no such option, or no seed.
         """
-        environment, self._playing = self.environment, False
+        environment, self._obstacle = self.environment, _NOT_BEGUN
         episode_id = episode_id or uuid.uuid4().hex
         if seed is not None:
             environment.np_random, _ = gym.utils.seeding.np_random(seed)
@@ -74,21 +82,20 @@ class Player:
         observation = self._checked(self.settle(reset(**arguments)), "reset")
         if self._keeps_state and environment.state.episode_id is None:
             environment.state.episode_id = episode_id
-        self._playing, self._steps = True, 0
+        self._obstacle, self._steps = None, 0
         return self._transformed(observation)
 
     def step(self, action: Any) -> Any:
         """Carry out an action and return the observation.
 
         Raises:
-            ResetNeededError: There is no episode. Calls of tools start one.
+            ResetNeededError: There is no episode, or it is over. The first call of a tool begins one.
         """
         environment = self.environment
-        about_tools = isinstance(action, CallToolAction | ListToolsAction)
-        if not self._playing:
-            if not about_tools:
-                raise ResetNeededError("there is no episode; call reset() before step()")
+        if self._obstacle is _NOT_BEGUN and isinstance(action, CallToolAction | ListToolsAction):
             self.reset()
+        if self._obstacle is not None:
+            raise ResetNeededError(self._obstacle)
         before = environment.state.step_count if self._keeps_state else 0
         step = getattr(environment, "step_async", environment.step)
         observation = self._checked(self.settle(step(action)), "step")
@@ -100,6 +107,8 @@ class Player:
         observation = self._transformed(observation)
         if environment.rubric is not None and not isinstance(action, ListToolsAction):
             self._score(action, observation)
+        if any(ending_of(observation)):
+            self._obstacle = _OVER
         return observation
 
     def state(self) -> Any:
@@ -175,9 +184,9 @@ class Player:
         facts: dict[str, Any] = {"scores": {path: part.last_score for path, part in tree.items()}}
         if observation.done:
             credit = {
-                path: part.compute_step_rewards()
+                path: part.credit()
                 for path, part in tree.items()
-                if isinstance(part, TrajectoryRubric)
+                if isinstance(part, TrajectoryRubric) and part.final_score is not None
             }
             if credit:
                 facts["credit"] = credit

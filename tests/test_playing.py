@@ -27,6 +27,7 @@ from openenv_gym.playing import Player, ending_of
 from tests.support.typedenvs import (
     Calculator,
     Counted,
+    Goal,
     Guess,
     GuessNumber,
     Hint,
@@ -113,6 +114,14 @@ def test_a_delayed_reward_and_its_credit(play: Play) -> None:
     assert _inside(player).rubric.trajectory == []
 
 
+def test_a_rubric_of_the_class_is_nobody_elses(play: Play) -> None:
+    class Scored(GuessNumber):
+        rubric = Goal()
+
+    one, other = play(Scored()), play(Scored())
+    assert len({id(_inside(one).rubric), id(_inside(other).rubric), id(Scored.rubric)}) == 3
+
+
 def test_transforms_see_each_observation(play: Play) -> None:
     class Louder(GuessNumber):
         transforms = (lambda hint: Hint(hint.text.upper(), reward=hint.reward),)
@@ -141,6 +150,17 @@ def test_a_step_needs_an_episode_and_a_tool_begins_one(play: Play) -> None:
     observation = player.step(CallToolAction(tool_name="add", arguments={"a": 1, "b": 2}))
     assert observation == CallToolObservation(tool_name="add", result=3)
     assert player.state().step_count == 1
+
+
+def test_an_episode_that_is_over_is_over(play: Play) -> None:
+    player = play(Mixed(highest=1))
+    player.reset()
+    assert player.step(Guess(1)).done
+    for action in (Guess(1), CallToolAction(tool_name="peek")):
+        with pytest.raises(ResetNeededError, match="is over"):
+            player.step(action)
+    player.reset()
+    assert player.step(CallToolAction(tool_name="peek")).result == 1
 
 
 def test_f097_every_call_of_a_tool_is_a_step(play: Play) -> None:

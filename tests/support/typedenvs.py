@@ -14,7 +14,7 @@ from openenv_gym.models import Action, Array, CallToolAction, Observation, State
 from openenv_gym.rubrics import ExponentialDiscountingTrajectoryRubric, Rubric
 from openenv_gym.tools import tool
 
-__all__ = ["Calculator", "Counted", "GuessNumber", "Mixed", "Raising", "Solitary", "Walk"]
+__all__ = ["Calculator", "Counted", "Goal", "GuessNumber", "Mixed", "Raising", "Solitary", "Walk"]
 
 
 class Guess(Action):
