@@ -5,4 +5,4 @@ from __future__ import annotations
 __all__ = ["BUNDLED"]
 
 #: Name of each bundled environment, and where its class is.
-BUNDLED: dict[str, str] = {"echo": "openenv_gym.envs.echo_env:EchoEnv"}
+BUNDLED: dict[str, str] = {"echo": "openenv_gym.envs.echo_env:EchoEnvironment"}

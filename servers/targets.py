@@ -33,6 +33,7 @@ from . import modules
 __all__ = ["Kind", "Target", "resolve"]
 
 _REMOTE = "openenv_gym.env:RemoteEnv"
+_BUNDLED = "openenv_gym.envs"
 _Creator = Callable[..., Any]
 
 
@@ -76,6 +77,8 @@ class Target:
             return True
         if self.kind is Kind.PATH:
             return modules.absolute(expected) == self.text
+        if self.kind is Kind.IMPORT:  # a bundled environment may be installed alone, from its folder
+            return f"{_BUNDLED}.{self.text}" == _bundled_names().get(expected)
         return self.kind is Kind.GYMNASIUM and expected.rpartition(":")[2] == self.name
 
     def preload(self) -> None:
@@ -209,8 +212,13 @@ def _behind_remote(text: str) -> str:
 # -- the attempts: a target, or a line that says why not
 
 
+def _bundled_names() -> dict[str, str]:
+    names: dict[str, str] = importlib.import_module(_BUNDLED).BUNDLED
+    return names
+
+
 def _bundled(text: str) -> Target | str:
-    bundled: dict[str, str] = importlib.import_module("openenv_gym.envs").BUNDLED
+    bundled = _bundled_names()
     if text not in bundled:
         return f"{Kind.BUNDLED}: none of {', '.join(sorted(bundled))}{_hint(text, bundled)}"
     module, _, name = bundled[text].partition(":")

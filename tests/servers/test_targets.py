@@ -13,8 +13,9 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 
 import openenv_gym.envs
+from openenv_gym.envs.echo_env import EchoEnvironment
 from openenv_gym.errors import ConfigError, ConstructionError
-from openenv_gym.servers.targets import Kind, resolve
+from openenv_gym.servers.targets import Kind, Target, resolve
 
 MODULE = """
 import gymnasium
@@ -231,6 +232,14 @@ def test_what_is_missing_in_a_module_shows_when_it_is_imported(text: str, compla
 )
 def test_what_clients_may_expect(text: str, expected: str | None, result: bool) -> None:
     assert resolve(text).matches(expected) is result
+
+
+def test_a_bundled_environment_that_is_installed_alone_is_the_same() -> None:
+    alone = Target("echo_env:EchoEnvironment", "echo_env:EchoEnvironment", Kind.IMPORT, lambda: EchoEnvironment)
+    assert alone.matches("echo")
+    assert not alone.matches("CartPole-v1")
+    other = Target("acme:EchoEnvironment", "acme:EchoEnvironment", Kind.IMPORT, lambda: EchoEnvironment)
+    assert not other.matches("echo")
 
 
 def test_a_target_shows_what_it_is() -> None:
