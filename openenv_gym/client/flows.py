@@ -12,7 +12,7 @@ executed it already. So nothing is executed twice, however often the connection 
 from __future__ import annotations
 
 import math
-import secrets
+import os
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
@@ -276,7 +276,7 @@ class Conversation:
 
     def _choose_session(self) -> None:
         self.hello = msgspec.structs.replace(
-            self.hello, session=secrets.token_hex(16), token=secrets.token_bytes(16)
+            self.hello, session=os.urandom(16).hex(), token=os.urandom(16)
         )
         self.wire = Session(Side.CLIENT, self.hello.limits.message)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from typing import Any
@@ -88,6 +87,8 @@ class Host:
             getattr(self.provider, stop, lambda: None)()
 
     def _check_arguments(self) -> None:
+        import inspect
+
         try:
             parameters = inspect.signature(self._begin).parameters.values()
         except (TypeError, ValueError):

@@ -257,8 +257,8 @@ class JsonLink:
 
     def _overdue(self) -> DeadlineExceededError:
         return DeadlineExceededError(
-            f"{self._asked} was not answered within {self._timeout:g} s, and the session is over: a late answer"
-            " could not be told from the next one. message_timeout_s (step_timeout) allows more",
+            f"{self._asked} was not answered within {self._timeout:g} s, and the session is over, since a late"
+            " answer could not be told from the next one. message_timeout_s (step_timeout) allows more",
             server=self._server,
             operation=self._asked,
             deadline=self._timeout,

@@ -11,10 +11,12 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
-from concurrent.futures import Future
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..errors import LocalProtocolError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 __all__ = ["Answering", "Call", "Line", "Reply", "Work"]
 

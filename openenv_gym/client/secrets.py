@@ -6,7 +6,7 @@ process's memory, so ``gym.make(env.spec)`` still works here, and the spec's JSO
 
 from __future__ import annotations
 
-import secrets as random_source
+import os
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -63,7 +63,7 @@ def restore(name: str, value: Any) -> Any:
 def _keep(secret: Any) -> str:
     reference = _references.get(secret)
     if reference is None:
-        reference = _references[secret] = random_source.token_hex(8)
+        reference = _references[secret] = os.urandom(8).hex()
         _kept[reference] = secret
     return reference
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import (
     EnvClosedError,
@@ -22,8 +22,10 @@ from ..models import CallToolAction, ListToolsAction, ListToolsObservation, Obse
 from .core import Steps
 from .line import Work
 from .parsing import parsed_result, tool_of, unwrapped
-from .rpc import Rpc
 from .typed import EnvClient
+
+if TYPE_CHECKING:
+    from .rpc import Rpc
 
 __all__ = ["MCPToolClient"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -309,6 +308,8 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
 
     def _like(self, base_url: str | None) -> Any:
         """Return another client with the same arguments, as far as the subclass takes them."""
+        import inspect
+
         arguments = {"base_url": base_url, "mode": self._mode, **self._same}
         taken = inspect.signature(type(self)).parameters
         if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values()):
