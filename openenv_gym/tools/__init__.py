@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .marking import check_tool_names, tool
+from .masks import tool_mask
 from .mounting import mount
 from .results import ToolResult, error_form, plain, result_form
 from .table import ToolTable
@@ -16,4 +17,5 @@ __all__ = [
     "plain",
     "result_form",
     "tool",
+    "tool_mask",
 ]

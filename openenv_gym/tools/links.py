@@ -36,16 +36,28 @@ class Link:
     def __init__(self, mount: Mount) -> None:
         self.mount = mount
         self._client: Any = None
+        self._tools: list[Tool] | None = None
+        self._changes = 0
         self._holder: asyncio.Task[None] | None = None
+        self._holders: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
         self._connecting = asyncio.Lock()
         self._unknown = False
         self._sessions = 0
 
     async def tools(self) -> list[Tool]:
-        """Return the server's tools, under the names they have here."""
+        """Return the server's tools, under the names they have here.
+
+        A server that promises to tell when they change is asked again only then.
+        """
+        if self._tools is not None and self._holder is not None and not self._holder.done():
+            return self._tools
+        self._tools, changes = None, self._changes
         listed: list[Any] = await self._asking(self._list)
-        return [_tool(self.mount.prefix, tool.model_dump(by_alias=True, mode="json")) for tool in listed]
+        tools = [_tool(self.mount.prefix, tool.model_dump(by_alias=True, mode="json")) for tool in listed]
+        if self._tells() and changes == self._changes:
+            self._tools = tools
+        return tools
 
     async def call(self, name: str, arguments: dict[str, Any], timeout: float | None) -> Any:
         """Call a tool of the server by the name it has there, and return its result.
@@ -78,12 +90,13 @@ class Link:
 
     async def close(self) -> None:
         """End the session."""
-        self._stop.set()
-        if self._holder is not None:
-            _, late = await asyncio.wait([self._holder], timeout=_CLOSE)
+        self._forget()
+        if self._holders:
+            _, late = await asyncio.wait(self._holders, timeout=_CLOSE)
             for holder in late:
                 holder.cancel()
-                await asyncio.wait([holder], timeout=_CLOSE)
+            if late:
+                await asyncio.wait(late, timeout=_CLOSE)
 
     # -- inside
 
@@ -143,6 +156,8 @@ class Link:
                 ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
                 self._stop = asyncio.Event()
                 self._holder = asyncio.create_task(self._hold(ready, self._stop))
+                self._holders.add(self._holder)
+                self._holder.add_done_callback(self._holders.discard)
                 try:
                     self._client = await ready
                 except asyncio.CancelledError:
@@ -152,8 +167,20 @@ class Link:
             return self._client
 
     def _forget(self) -> None:
-        self._client = None
+        self._client = self._tools = None
         self._stop.set()
+
+    def _tells(self) -> bool:
+        """Return whether the server says when its tools change; revisions without sessions cannot."""
+        if self._client is None or _is_fastmcp(self._client) or self.mount.mode != "legacy":
+            return False
+        tools = self._client.server_capabilities.tools
+        return tools is not None and bool(tools.list_changed)
+
+    async def _notice(self, message: Any) -> None:
+        if getattr(message, "method", None) == "notifications/tools/list_changed":
+            self._tools = None
+            self._changes += 1
 
     async def _hold(self, ready: asyncio.Future[Any], stop: asyncio.Event) -> None:
         """Keep the client open. One task enters and leaves it, as its cancel scopes want."""
@@ -187,7 +214,7 @@ class Link:
         elif isinstance(server, list | tuple):
             env = dict(mount.env) if mount.env else None
             server = StdioServerParameters(command=server[0], args=list(server[1:]), env=env, cwd=mount.cwd)
-        return Client(server, mode=mount.mode, cache=None)
+        return Client(server, mode=mount.mode, cache=None, message_handler=self._notice)
 
     async def _transport(self, stack: contextlib.AsyncExitStack) -> Any:
         import httpx2

@@ -67,6 +67,7 @@ def test_f096_a_server_that_forgot_the_session_is_asked_once_more(address: tuple
             assert again.data == {"count": 1}  # executed once, by the new server
             assert again.meta == {"openenv": {"session_renewed": True}}  # and the loss is not hidden
             assert table.call("far_tally") == {"count": 2}
+            table.close()
     finally:
         table.close()
 
