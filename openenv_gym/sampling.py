@@ -185,6 +185,8 @@ def _moment(rng: np.random.Generator) -> dt.datetime:
 
 
 def _array(rng: np.random.Generator, schema: dict[str, Any], depth: int) -> list[Any]:
+    if "dtype" in schema and isinstance(schema.get("shape"), list):
+        return _block(rng, schema, depth, [n if n >= 0 else int(rng.integers(1, 4)) for n in schema["shape"]])
     first = schema.get("prefixItems", [])
     size = int(schema.get("minItems", 0))
     if depth < _DEPTH:
@@ -192,6 +194,13 @@ def _array(rng: np.random.Generator, schema: dict[str, Any], depth: int) -> list
     size = max(len(first), size)
     rest = [schema.get("items")] * (size - len(first))
     return [sample_json(rng, item, depth + 1) for item in [*first, *rest]]
+
+
+def _block(rng: np.random.Generator, schema: dict[str, Any], depth: int, shape: list[int]) -> Any:
+    """Return nested lists of one length on each axis, where a schema of ours gives the shape of an array."""
+    if not shape:
+        return sample_json(rng, schema, depth + 1)
+    return [_block(rng, schema["items"], depth, shape[1:]) for _ in range(shape[0])]
 
 
 def _object(rng: np.random.Generator, schema: dict[str, Any], depth: int) -> dict[str, Any]:

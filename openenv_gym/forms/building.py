@@ -46,11 +46,15 @@ _INT64 = np.iinfo(np.int64)
 class Builder:
     """Builds the part of one form.
 
+    Args:
+        spelled: Maps are JSON, so they spell NaN and infinities.
+
     Attributes:
         names: The names behind each ``Discrete`` that stands for named values, by path.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, spelled: bool = False) -> None:
+        self._spelled = spelled
         self.names: dict[str, list[str]] = {}
         self._open: list[Object] = []
 
@@ -63,7 +67,7 @@ class Builder:
                 self.names[path] = list(kind.names)
                 return ChoicePart(kind.values)
             case Numpy():
-                return self._array(kind)
+                return self._array(kind, path)
             case Items():
                 return self._items(kind, path)
             case Fixed():
@@ -106,18 +110,27 @@ class Builder:
             case "integer" if limits.multiple_of is None:
                 return _integer(kind, path)
             case "number" if limits.multiple_of is None:
-                return _number(limits, path)
+                return self._number(limits, path)
             case "string" if limits.pattern is None and limits.max_length is not None:
                 return TextPart(limits.min_length or 0, limits.max_length)
         return _json(kind)
 
-    def _array(self, kind: Numpy) -> Part:
+    def _number(self, limits: Limits, path: str) -> Part:
+        low, high = _ends(limits)
+        if low > high:
+            raise ConfigError(f"{path}: no float is from {low} to {high}; change its bounds")
+        return RealPart(low, high, self._spelled)
+
+    def _array(self, kind: Numpy, path: str) -> Part:
         spec = kind.spec
         if spec is None or spec.dtype.startswith("complex"):
-            return _json(kind)
+            why = "no Array() says its dtype and shape" if spec is None else f"{spec.dtype} has none"
+            raise ConfigError(
+                f"{path}: there is no space for this array: {why}; change that, or give the space"
+            )
         if -1 not in spec.shape:
             return ArrayPart(kind)
-        return StackedPart(kind) if spec.shape[0] == -1 and -1 not in spec.shape[1:] else _json(kind)
+        return StackedPart(kind) if -1 not in spec.shape[1:] else _json(kind)
 
     def _items(self, kind: Items, path: str) -> Part:
         array = _lists_as_array(kind)
@@ -165,13 +178,6 @@ def _ends(limits: Limits) -> tuple[float, float]:
     if limits.lt is not None:
         highs.append(math.nextafter(limits.lt, -math.inf))
     return max(lows), min(highs)
-
-
-def _number(limits: Limits, path: str) -> Part:
-    low, high = _ends(limits)
-    if low > high:
-        raise ConfigError(f"{path}: no float is from {low} to {high}; change its bounds")
-    return RealPart(low, high)
 
 
 def _lists_as_array(kind: Kind) -> Numpy | None:

@@ -141,7 +141,7 @@ def schema_form(schema: dict[str, Any], *, exclude: Collection[str] = (), bare: 
     Raises:
         ConfigError: A reference leads nowhere, or the schema is malformed.
     """
-    builder = Builder()
+    builder = Builder(spelled=True)
     kind = kind_of_schema(schema)
 
     def outermost(one: Kind, path: str) -> Part:

@@ -96,7 +96,7 @@ class _Reader:
             return self._choice(schema)
         kind = schema.get("type")
         if isinstance(kind, list):
-            return Either(tuple(self.read({**schema, "type": one}) for one in kind))
+            return Either(tuple(self.read(_alone(schema, one)) for one in kind))
         if kind is None and schema.keys() <= _ABOUT:
             return Plain("any")
         if kind not in _KNOWN or not schema.keys() <= _KNOWN[kind]:
@@ -179,7 +179,7 @@ class _Reader:
             )
             return Fixed(tuple(map(self.read, first)), list) if exact else self.other(schema)
         if schema.get("items") is False or limits.max_length == 0:
-            return self.other(schema)
+            return self.other(schema) if limits.min_length else Fixed((), list)
         return Items(self.read(schema.get("items", True)), list, limits=limits)
 
     def _numpy(self, schema: dict[str, Any]) -> Kind:
@@ -213,6 +213,12 @@ class _Reader:
 
 def _default(schema: Any, required: bool) -> Any:
     return schema.get("default", MISSING) if isinstance(schema, dict) and not required else MISSING
+
+
+def _alone(schema: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return the schema of one of its types: keywords of other types say nothing of it."""
+    foreign = frozenset().union(*_KNOWN.values()) - _KNOWN.get(kind, _ABOUT)
+    return {**{word: value for word, value in schema.items() if word not in foreign}, "type": kind}
 
 
 def _is_tag(schema: Any) -> bool:

@@ -17,7 +17,7 @@ from gymnasium import Space, spaces
 from ..errors import ValidationError
 from ..spaces import Json, Unicode, has_json_type
 from ..structs.arrays import numpy_array
-from ..structs.kinds import Numpy
+from ..structs.kinds import NOT_FINITE, Numpy
 from ..structs.maps import jsonable
 
 __all__ = [
@@ -161,16 +161,24 @@ class WholePart(Part):
 
 
 class RealPart(Part):
-    """A float: a float64 ``Box`` of no axis. NaN is in no bounds, and otherwise goes through."""
+    """A float: a float64 ``Box`` of no axis. NaN is in no bounds, and otherwise goes through.
 
-    def __init__(self, low: float, high: float) -> None:
+    Args:
+        low, high: The bounds.
+        spelled: Maps spell what JSON has no number for.
+    """
+
+    def __init__(self, low: float, high: float, spelled: bool = False) -> None:
         self.low, self.high = low, high
+        self.spelled = spelled
         self.free = low == -math.inf and high == math.inf
         self.space = spaces.Box(low, high, (), np.float64)
 
     def to_value(self, data: Any, path: str) -> Any:
         """See :class:`Part`."""
         number = number_of(data)
+        if self.spelled and isinstance(number, str):
+            number = NOT_FINITE.get(number)
         if type(number) not in (float, int):
             raise wrong(path, "float", data)
         try:
@@ -186,7 +194,7 @@ class RealPart(Part):
         number = number_of(value)
         if type(number) not in (float, int):
             raise wrong(path, "float", value)
-        return float(number)
+        return jsonable(float(number), path) if self.spelled else float(number)
 
 
 class TextPart(Part):

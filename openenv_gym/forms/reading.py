@@ -42,7 +42,7 @@ def value_from_json(space: Space[Any], data: Any, *, where: str = "$") -> Any:
 
 
 def _array(data: Any, dtype: Any, shape: tuple[int, ...], path: str) -> Any:
-    array = numpy_array(Numpy(Array(str(dtype), shape)), data, path)
+    array = numpy_array(Numpy(Array(np.dtype(dtype).str, shape)), data, path)
     if not isinstance(array, np.ndarray):
         raise wrong(path, f"an array of {dtype}, shape {shape}", data)
     return array
@@ -139,12 +139,18 @@ def _graph(space: gs.Graph, data: Any, path: str) -> Any:
     if space.edge_space is None:
         raise wrong(f"{path}.edges", "null: there is no space of edges", data["edges"])
     edges = _graph_items(space.edge_space, data["edges"], f"{path}.edges")
-    links = _array(data["edge_links"], np.int64, (-1, 2), f"{path}.edge_links")
+    links = _array(data["edge_links"], _links_dtype(data["edge_links"]), (-1, 2), f"{path}.edge_links")
     if len(links) != len(edges) or (links.size and not 0 <= links.min() <= links.max() < len(nodes)):
         raise wrong(
             f"{path}.edge_links", f"{len(edges)} pairs of nodes below {len(nodes)}", data["edge_links"]
         )
     return gs.GraphInstance(nodes, edges, links)
+
+
+def _links_dtype(links: Any) -> Any:
+    """Return the dtype that links have, or that of Gymnasium's samples."""
+    known = isinstance(links, np.ndarray) and links.dtype.kind in "iu"
+    return links.dtype if known else np.int32
 
 
 def _graph_items(space: Any, data: Any, path: str) -> Any:

@@ -46,7 +46,8 @@ def numpy_array(kind: Numpy, data: Any, path: str) -> Any:
     import numpy as np
 
     spec = kind.spec
-    if not isinstance(data, np.ndarray | np.generic | list | tuple) and type(data) not in (int, float, bool):
+    number = type(data) in (int, float, bool) or (isinstance(data, str) and data in NOT_FINITE)
+    if not number and not isinstance(data, np.ndarray | np.generic | list | tuple):
         return data
     given = isinstance(data, np.ndarray | np.generic)
     array = np.asarray(data) if given else _from_lists(data, spec, path)

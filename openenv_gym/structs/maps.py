@@ -260,15 +260,17 @@ def _option(kind: Either, data: Any) -> Kind:
 
 
 def _looks(kind: Kind, data: Any, among: Either) -> bool:
+    if isinstance(kind, Numpy):
+        return data is not None
     if isinstance(data, str):
         texts = any(isinstance(one, Choice) or getattr(one, "name", "") == "string" for one in among.options)
         return isinstance(kind, Plain) and kind.name == "number" and not texts
     if isinstance(data, list | tuple):
-        return isinstance(kind, Items | Fixed | Numpy)
+        return isinstance(kind, Items | Fixed)
     if isinstance(data, dict):
         return isinstance(kind, Mapping)
     if is_numpy(data):
-        return isinstance(kind, Numpy) if data.shape else _takes_scalar(kind, data.dtype.kind)
+        return not data.shape and _takes_scalar(kind, data.dtype.kind)
     return False
 
 

@@ -220,6 +220,8 @@ def _limited(family: str, limits: Limits) -> dict[str, Any]:
 
 def fixed(items: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the schema of an array of exactly these items."""
+    if not items:
+        return {"type": "array", "maxItems": 0}
     size = len(items)
     return {"type": "array", "prefixItems": items, "items": False, "minItems": size, "maxItems": size}
 
