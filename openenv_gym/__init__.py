@@ -15,12 +15,48 @@ from .registration import register_with_gymnasium as _register_with_gymnasium
 if TYPE_CHECKING:
     from . import errors as errors
     from . import spaces as spaces
+    from .asgi import create_app as create_app
+    from .client import EnvClient as EnvClient
+    from .client import GenericEnvClient as GenericEnvClient
+    from .client import MCPToolClient as MCPToolClient
     from .env import RemoteEnv as RemoteEnv
+    from .environment import Environment as Environment
     from .errors import OpenEnvError as OpenEnvError
+    from .models import Action as Action
+    from .models import Array as Array
+    from .models import CallToolAction as CallToolAction
+    from .models import ListToolsAction as ListToolsAction
+    from .models import Observation as Observation
+    from .models import State as State
+    from .models import StepResult as StepResult
     from .registration import mirror as mirror
     from .registration import register as register
+    from .rubrics import Rubric as Rubric
+    from .tools import tool as tool
 
-__all__ = ["OpenEnvError", "RemoteEnv", "__version__", "errors", "mirror", "register", "spaces"]
+__all__ = [
+    "Action",
+    "Array",
+    "CallToolAction",
+    "EnvClient",
+    "Environment",
+    "GenericEnvClient",
+    "ListToolsAction",
+    "MCPToolClient",
+    "Observation",
+    "OpenEnvError",
+    "RemoteEnv",
+    "Rubric",
+    "State",
+    "StepResult",
+    "__version__",
+    "create_app",
+    "errors",
+    "mirror",
+    "register",
+    "spaces",
+    "tool",
+]
 __version__ = "0.1.0"
 
 # In a source checkout three sub-packages sit beside this folder, not in it.
@@ -29,10 +65,17 @@ if (_checkout / "setup.cfg").is_file():
     __path__.append(str(_checkout))
 
 _WHERE = {
+    "Environment": "environment",
     "OpenEnvError": "errors",
     "RemoteEnv": "env",
+    "Rubric": "rubrics",
+    "create_app": "asgi",
     "mirror": "registration",
     "register": "registration",
+    "tool": "tools",
+    **dict.fromkeys(("EnvClient", "GenericEnvClient", "MCPToolClient"), "client"),
+    **dict.fromkeys(("Action", "Array", "CallToolAction", "ListToolsAction"), "models"),
+    **dict.fromkeys(("Observation", "State", "StepResult"), "models"),
 }
 
 

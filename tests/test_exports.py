@@ -12,7 +12,29 @@ import pytest
 import openenv_gym
 from tests.tree import ROOT, parse, sources
 
-PUBLIC = ["OpenEnvError", "RemoteEnv", "__version__", "errors", "mirror", "register", "spaces"]
+PUBLIC = [
+    "Action",
+    "Array",
+    "CallToolAction",
+    "EnvClient",
+    "Environment",
+    "GenericEnvClient",
+    "ListToolsAction",
+    "MCPToolClient",
+    "Observation",
+    "OpenEnvError",
+    "RemoteEnv",
+    "Rubric",
+    "State",
+    "StepResult",
+    "__version__",
+    "create_app",
+    "errors",
+    "mirror",
+    "register",
+    "spaces",
+    "tool",
+]
 
 HEAVY = [
     "Box2D",
