@@ -126,7 +126,8 @@ class Json(gym.Space[Any]):
                 return value
         raise ConfigError(
             "no sample that meets the schema was found; samples know type, enum, const, properties, required,"
-            " items, anyOf, oneOf, allOf and bounds of numbers and lengths, but no pattern"
+            " items, anyOf, oneOf, allOf, $ref, multipleOf, format, bounds of numbers and lengths, but no"
+            " pattern"
         )
 
     def contains(self, x: Any) -> bool:

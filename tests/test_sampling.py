@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import datetime as dt
+import decimal
+import uuid
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from openenv_gym.protocol.leaves import json_flaw
 from openenv_gym.sampling import sample_json, sample_text
+from openenv_gym.spaces import Json
 
 
 def test_text_has_its_length_prints_and_mixes_scripts() -> None:
@@ -37,6 +43,27 @@ def test_samples_are_json_values_and_repeat_with_their_seed() -> None:
         ({"type": ["null", "boolean"]}, lambda value: value is None or isinstance(value, bool)),
         ({"type": "integer", "minimum": 3, "maximum": 4}, lambda value: value in (3, 4)),
         ({"type": "integer", "minimum": 1, "maximum": 9, "multipleOf": 4}, lambda value: value in (4, 8)),
+        ({"type": "number", "minimum": 1, "maximum": 2, "multipleOf": 0.5}, lambda v: v in (1.0, 1.5, 2.0)),
+        ({"type": "string", "format": "date-time"}, lambda value: dt.datetime.fromisoformat(value).tzinfo),
+        ({"type": "string", "format": "date"}, dt.date.fromisoformat),
+        ({"type": "string", "format": "time"}, dt.time.fromisoformat),
+        ({"type": "string", "format": "duration"}, lambda value: msgspec.convert(value, dt.timedelta)),
+        ({"type": "string", "format": "uuid"}, uuid.UUID),
+        ({"type": "string", "format": "decimal"}, lambda value: decimal.Decimal(value).is_finite()),
+        ({"type": "string", "format": "other"}, lambda value: isinstance(value, str)),
+        (
+            {"type": "string", "contentEncoding": "base64", "minLength": 4, "maxLength": 8},
+            lambda value: 1 <= len(base64.b64decode(value, validate=True)) <= 6,
+        ),
+        (
+            {
+                "type": "array",
+                "items": {"type": "array", "items": {"const": 1}, "minItems": 2, "maxItems": 2},
+                "dtype": "int8",
+                "shape": [-1, 2],
+            },
+            lambda value: 1 <= len(value) <= 3 and value == [[1, 1]] * len(value),
+        ),
         ({"minimum": 2.5, "maximum": 3}, lambda value: 2.5 <= value <= 3),
         ({"maximum": -5000}, lambda value: value <= -5000),
         ({"minLength": 2, "maxLength": 3}, lambda value: len(value) in (2, 3)),
@@ -56,6 +83,28 @@ def test_samples_are_json_values_and_repeat_with_their_seed() -> None:
 def test_keywords_are_followed(schema: Any, right: Any) -> None:
     rng = np.random.default_rng(2)
     assert all(right(sample_json(rng, schema)) for _ in range(30))
+
+
+def test_references_are_followed() -> None:
+    rng = np.random.default_rng(3)
+    node = {
+        "type": "object",
+        "properties": {"value": {"$ref": "#/$defs/value"}, "next": {"type": "array", "items": {"$ref": "#"}}},
+        "required": ["value", "next"],
+    }
+    schema = {**node, "$defs": {"value": {"$ref": "#/$defs/same"}, "same": {"const": 7}}}
+    space = Json(schema)
+    for _ in range(50):
+        value = sample_json(rng, schema)
+        assert value["value"] == 7
+        assert space.contains(value)
+
+
+@pytest.mark.parametrize(
+    "schema", [{"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}, {"$ref": "#", "$defs": {}}]
+)
+def test_references_that_go_in_circles_allow_anything(schema: Any) -> None:
+    assert not json_flaw(sample_json(np.random.default_rng(0), schema))
 
 
 def test_a_schema_that_needs_itself_ends() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import pickle
+import sys
 from copy import deepcopy
 from typing import Any
 
@@ -102,6 +103,34 @@ def test_a_schema_is_checked() -> None:
     assert {"move": "up", "force": 0.5} in space
     for other in ({}, {"move": "left"}, {"move": "up", "force": 2}, {"move": "up", "more": 1}, []):
         assert other not in space
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("null", [None]),
+        ("boolean", [True, False]),
+        ("integer", [1, -(2**70), 2.0]),
+        ("number", [1, 1.5]),
+        ("string", ["", "a"]),
+        ("array", [[]]),
+        ("object", [{}, {"a": 1}]),
+    ],
+)
+def test_a_type_alone_is_checked_as_jsonschema_does(name: str, values: list[Any]) -> None:
+    everything = [None, True, False, 1, -(2**70), 2.0, 1.5, "", "a", [], {}, {"a": 1}]
+    plain, checked = Json({"type": name}), Json({"type": name, "title": "by jsonschema"})
+    found = [value for value in everything if plain.contains(value)]
+    assert found == [value for value in everything if checked.contains(value)]
+    assert all(any(value is one or value == one for one in found) for value in values)
+
+
+def test_a_type_alone_needs_no_jsonschema(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jsonschema", None)
+    assert Json({"type": "string"}).contains("a")
+    assert not Json({"type": "object", "additionalProperties": True}).contains("a")
+    with pytest.raises(ConfigError, match="needs jsonschema"):
+        Json({"type": "string", "minLength": 1}).contains("a")
 
 
 def test_a_schema_is_kept_apart_from_its_origin() -> None:
