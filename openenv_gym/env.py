@@ -33,9 +33,8 @@ from .errors import (
     ServerConnectionError,
     SessionLostError,
 )
-from .protocol.columns import column_codec
+from .foreign import ForeignConnection, open_session, translation
 from .protocol.messages import Render, Reset, Step
-from .protocol.specs import from_spec
 from .protocol.values import pack
 
 __all__ = ["RemoteEnv"]
@@ -81,7 +80,7 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
     metadata: dict[str, Any] = {"render_modes": ["rgb_array", "ansi"]}  # noqa: RUF012 - Gymnasium's own form
 
     _opener: Opener | None = None
-    _connection: Connection | None = None
+    _connection: Connection | ForeignConnection | None = None
     _episode: Episode
     _closed: bool = False
     _truncate: bool = False
@@ -110,10 +109,11 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
             time_limit=time_limit,
             render_mode=render_mode,
             client=f"openenv_gym/{__version__}",
+            json=True,
         )
         self._truncate = settings.on_error == "truncate"
         self._stopwatch = Stopwatch() if settings.timing else None
-        connection = self._opener.open(patient=False)
+        connection = open_session(self._opener, patient=False)
         try:
             self._adopt(connection)
         except BaseException:
@@ -296,31 +296,28 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
                 episode.live, episode.obstacle = False, INTERRUPTED[kind]
             raise
 
-    def _adopt(self, connection: Connection) -> None:
+    def _adopt(self, connection: Connection | ForeignConnection) -> None:
         """Take over what the server says of the environment."""
         welcome = connection.welcome
-        observation_space = from_spec(welcome.observation_space)
-        action_space = from_spec(welcome.action_space)
+        spaces = translation(connection)
         if self._spaces is not None:
-            if (observation_space, action_space) != self._spaces:
+            if spaces[:2] != self._spaces:
                 raise EnvironmentMismatchError(
                     f"{self.base_url} hosts an environment with other spaces than before; make a new env",
                     server=self.base_url,
                 )
             return
-        self._spaces = observation_space, action_space
-        self._decode_observation = column_codec(observation_space).decode_one
-        self._encode_action = column_codec(action_space, actions=True).encode_one
+        self._spaces = self.observation_space, self.action_space = spaces[:2]
+        self._decode_observation, self._encode_action = spaces[2:]
         if self._stopwatch is not None:
             self._decode_observation = self._stopwatch.timed(self._decode_observation)
             self._encode_action = self._stopwatch.timed(self._encode_action)
-        self.observation_space, self.action_space = observation_space, action_space
         metadata = welcome.metadata
         self.metadata = dict(metadata) if isinstance(metadata, dict) else {}
         self.metadata.setdefault("render_modes", [])
         self.render_mode = welcome.render_mode
 
-    def _standing(self) -> Connection:
+    def _standing(self) -> Connection | ForeignConnection:
         """Return a session, a new one if the old is lost."""
         if self._closed or self._opener is None:
             self._refuse()
@@ -334,7 +331,7 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
                     "%s: a new session is opened, the old one is lost: %s", self.base_url, exc.message
                 )
         self._connection = None
-        connection = self._opener.open(patient=True)
+        connection = open_session(self._opener, patient=True)
         try:
             self._adopt(connection)
         except BaseException:

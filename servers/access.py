@@ -9,9 +9,15 @@ from typing import Any
 
 import gymnasium as gym
 
-from openenv_gym.errors import ForbiddenError, RemoteEnvironmentError, RemoteProtocolError
+from openenv_gym.errors import (
+    ForbiddenError,
+    RemoteEnvironmentError,
+    RemoteProtocolError,
+    UnsupportedError,
+)
 from openenv_gym.protocol import messages as m
 from openenv_gym.protocol.values import pack
+from openenv_gym.structs import to_map
 
 __all__ = ["Access", "release"]
 
@@ -58,6 +64,15 @@ class Access:
         if not callable(method):
             raise RemoteEnvironmentError(f"{request.name!r} is not a method", type="TypeError", traceback="")
         return m.Value(request.id, [pack(method(*request.args, **request.kwargs), f"{request.name}()")])
+
+    def state(self, request: m.State) -> m.Value:
+        """Return the state of a typed environment."""
+        from openenv_gym.typed_env import TypedEnv
+
+        inner = self.env.unwrapped
+        if not isinstance(inner, TypedEnv):
+            raise UnsupportedError("a plain Gymnasium environment has no state; read its attributes")
+        return m.Value(request.id, [pack(to_map(inner.player.state()), "state")])
 
     def detach(self) -> Any:
         """Return the environment and let go of it; this object is of no use afterwards."""

@@ -153,6 +153,7 @@ _ANSWERS: dict[type, Callable[[Lane, Any], m.Reply]] = {
     m.Get: Lane.get,
     m.Set: Lane.set,
     m.Call: Lane.call,
+    m.State: Lane.state,
 }
 
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Any
 
 from ..errors import ForbiddenError, RemoteEnvironmentError
-from ..protocol.messages import Call, Get, Set
+from ..protocol.messages import Call, Get, Set, State
 from ..protocol.values import pack
 
 __all__ = ["RemoteAttributes", "RemoteMethod"]
@@ -47,6 +47,15 @@ class RemoteAttributes:
     @abstractmethod
     def _ask(self, kind: type, *args: Any) -> Any:
         """Send a request and return the reply."""
+
+    def remote_state(self) -> dict[str, Any]:
+        """Return the environment's own state: ``episode_id``, ``step_count`` and what else it keeps.
+
+        Raises:
+            UnsupportedError: The environment is a plain Gymnasium one, which has none.
+        """
+        state: dict[str, Any] = self._ask(State).values[0]
+        return state
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

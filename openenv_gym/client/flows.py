@@ -275,9 +275,7 @@ class Conversation:
             return None
 
     def _choose_session(self) -> None:
-        self.hello = msgspec.structs.replace(
-            self.hello, session=os.urandom(16).hex(), token=os.urandom(16)
-        )
+        self.hello = msgspec.structs.replace(self.hello, session=os.urandom(16).hex(), token=os.urandom(16))
         self.wire = Session(Side.CLIENT, self.hello.limits.message)
 
     def _welcome(self, reply: Any) -> Welcome:

@@ -58,6 +58,7 @@ class JsonLink:
         over: Whether the session has ended.
         span: For how many seconds at most :meth:`poll` need not be called.
         due: When the outstanding reply must be there (``time.monotonic()``).
+        lock: Held while something is sent or received.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class JsonLink:
         self._pulse = Pulse(keepalive)
         self.span = self._pulse.span
         self._asked: str | None = None
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         attend_to(self)
 
     def connected(self) -> bool:
@@ -86,7 +87,7 @@ class JsonLink:
 
     def ready(self) -> bool:
         """Return, without waiting, whether the connection still stands, as far as one can tell."""
-        with self._lock:
+        with self.lock:
             return not self.over and self._channel.attend() >= 0
 
     def restore(self) -> None:
@@ -109,7 +110,7 @@ class JsonLink:
         message: dict[str, Any] = {"type": request.kind}
         if request.kind != "state":
             message["data"] = jsonable(dict(request.data or {}), "$")
-        with self._lock:
+        with self.lock:
             self.due = deadline_in(self._timeout)
             self._asked = request.kind
             try:
@@ -123,7 +124,7 @@ class JsonLink:
 
     def poll(self) -> bool:
         """Return, without waiting, whether :meth:`collect` has something to say."""
-        with self._lock:
+        with self.lock:
             if self._channel.attend() != 0:
                 return True
             if self._pulse.gone(self._channel):
@@ -133,12 +134,12 @@ class JsonLink:
 
     def attend(self) -> None:
         """Answer the server's pings while nothing is asked. For another thread."""
-        if self._asked is None and not self.over and self._lock.acquire(blocking=False):
+        if self._asked is None and not self.over and self.lock.acquire(blocking=False):
             try:
                 if self._asked is None and not self.over:
                     self._channel.attend()
             finally:
-                self._lock.release()
+                self.lock.release()
 
     def collect(self, patience: float | None = None) -> Any:
         """Return the reply to the outstanding request.
@@ -150,7 +151,7 @@ class JsonLink:
             OpenEnvError: What the server reports, or how the session was lost.
             TimeoutError: ``patience`` is over; the request stays outstanding.
         """
-        with self._lock:
+        with self.lock:
             if self._asked is None:
                 raise LocalProtocolError("no request is outstanding; post() one first")
             try:
@@ -176,7 +177,7 @@ class JsonLink:
 
     def close(self) -> None:
         """End the session. Never raises."""
-        with self._lock:
+        with self.lock:
             if not self.over and self._asked is None:
                 try:
                     self._channel.send_timeout = 1.0
@@ -197,7 +198,7 @@ class JsonLink:
 
     def forget(self) -> None:
         """In a forked child: leave the connection to the parent."""
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self.drop()
 
     # -- inside
@@ -257,8 +258,8 @@ class JsonLink:
 
     def _overdue(self) -> DeadlineExceededError:
         return DeadlineExceededError(
-            f"{self._asked} was not answered within {self._timeout:g} s, and the session is over, since a late"
-            " answer could not be told from the next one. message_timeout_s (step_timeout) allows more",
+            f"{self._asked} was not answered within {self._timeout:g} s, and the session is over, since a"
+            " late answer could not be told from the next one; message_timeout_s (step_timeout) allows more",
             server=self._server,
             operation=self._asked,
             deadline=self._timeout,

@@ -15,7 +15,7 @@ from ..protocol.values import pack
 from ..providers.base import Provider, shared_provider
 from ..transport.channel import Channel
 from ..transport.texts import TextChannel
-from .connect import connect
+from .connect import connect, request_headers
 from .deadline import deadline_in, earliest
 from .endpoint import Endpoint, parse_endpoint
 from .flows import Conversation, Unreachable
@@ -215,6 +215,24 @@ class Opener:
             settings.step_timeout,
             token=settings.token if self.provider is None else self.provider.token,
             headers=settings.headers,
+            max_message=settings.max_message,
+        )
+
+    def fetch(self, path: str) -> Any:
+        """Return the JSON that the server answers to an HTTP GET of ``path``.
+
+        Raises:
+            OpenEnvError: There is none.
+        """
+        from .rpc import fetch_json
+
+        settings, endpoint = self._settings, self.endpoint
+        assert endpoint is not None
+        return fetch_json(
+            endpoint,
+            path,
+            deadline_in(settings.connect_timeout),
+            headers=request_headers(endpoint, settings.token, settings.headers),
             max_message=settings.max_message,
         )
 
