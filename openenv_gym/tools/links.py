@@ -202,7 +202,7 @@ class Link:
             yield await stack.enter_async_context(await self._opened(stack))
 
     async def _opened(self, stack: contextlib.AsyncExitStack) -> Any:
-        from mcp import Client, StdioServerParameters
+        from mcp import Client, StdioServerParameters, stdio_client
 
         mount, server = self.mount, self.mount.server
         if type(server).__module__.partition(".")[0] == "fastmcp":
@@ -213,7 +213,8 @@ class Link:
             server = await self._transport(stack)
         elif isinstance(server, list | tuple):
             env = dict(mount.env) if mount.env else None
-            server = StdioServerParameters(command=server[0], args=list(server[1:]), env=env, cwd=mount.cwd)
+            command, *args = server
+            server = stdio_client(StdioServerParameters(command=command, args=args, env=env, cwd=mount.cwd))
         return Client(server, mode=mount.mode, cache=None, message_handler=self._notice)
 
     async def _transport(self, stack: contextlib.AsyncExitStack) -> Any:

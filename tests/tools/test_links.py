@@ -1,17 +1,23 @@
 from __future__ import annotations
 
+import ast
+import re
 import socket
+import sys
 import threading
 import time
+import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 import uvicorn
+from mcp import Client
 
-from openenv_gym.errors import ServerConnectionError
-from openenv_gym.tools import ToolTable, mount
+from openenv_gym.errors import ConfigError, ServerConnectionError, ToolFailedError
+from openenv_gym.tools import ToolTable, links, mount
 from openenv_gym.tools.links import Link
 from openenv_gym.tools.mounting import Mount
 from openenv_gym.tools.results import ToolResult
@@ -77,6 +83,68 @@ def test_a_server_that_lets_nobody_in_cannot_be_reached(address: tuple[socket.so
     table = ToolTable(mounted=[url])
     try:
         with _serving(sock), pytest.raises(ServerConnectionError, match="cannot be reached"):
+            table.list()
+    finally:
+        table.close()
+
+
+def test_f098_of_the_clients_public_names_alone_are_used() -> None:
+    tree = ast.parse(Path(links.__file__).read_text(encoding="utf-8"))
+    private = [
+        f"line {node.lineno}: {node.attr}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and re.match(r"_(?!_)", node.attr)
+        if not (isinstance(node.value, ast.Name) and node.value.id == "self")
+    ]
+    imported = [
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.level == 0
+        for name in [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+        if name.startswith("_") and name != "__future__"
+    ]
+    assert private == [] and imported == []
+
+
+def test_servers_of_fastmcp_are_spoken_to_by_its_own_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    class FastMCP:
+        """Stands for a server of the other library, and for the client that it brings."""
+
+        def __init__(self, server: Any = None) -> None:
+            self._client = Client(build(), mode="legacy")
+
+        async def __aenter__(self) -> Any:
+            await self._client.__aenter__()
+            return self
+
+        async def __aexit__(self, *what: Any) -> None:
+            await self._client.__aexit__(*what)
+
+        async def list_tools(self) -> list[Any]:
+            return list((await self._client.list_tools()).tools)
+
+        async def call_tool_mcp(self, name: str, arguments: dict[str, Any]) -> Any:
+            return await self._client.call_tool(name, arguments)
+
+    FastMCP.__module__ = "fastmcp.server"
+    module = types.ModuleType("fastmcp")
+    module.Client = FastMCP  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "fastmcp", module)
+    table = ToolTable(mounted=[mount(FastMCP(), "f_")])
+    try:
+        assert "f_add" in {tool.name for tool in table.list()}
+        assert table.call("f_add", {"a": 1, "b": 2}) == 3
+        with pytest.raises(ToolFailedError, match="broken on purpose"):
+            table.call("f_fail")
+    finally:
+        table.close()
+
+
+def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    table = ToolTable(mounted=[["python"]])
+    try:
+        with pytest.raises(ConfigError, match=r"pip install 'openenv-gym\[mcp\]'"):
             table.list()
     finally:
         table.close()
