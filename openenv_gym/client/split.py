@@ -97,9 +97,10 @@ class SplitConnection(Connection):
             message, due, reply = self.wire.pending, self._due, None
             if message is None:
                 raise LocalProtocolError("no request is outstanding; post() one first")
+            until = due if patience is None else earliest(due, patience)
             while reply is None:
                 try:
-                    reply = self._receive(earliest(due, patience))
+                    reply = self._receive(until)
                 except BaseException as exc:
                     reply = self._received_none(exc, message, due, patience)
             if type(reply) is Error:

@@ -274,8 +274,9 @@ class IntColumn(ArrayColumn):
         )
 
     def write_batch(self, batch: Any, path: Path, warn: Warn | None) -> Batch | None:
-        written = super().write_batch(batch, path, warn)
-        return written if written is None or self._all_in(batch) else None
+        if type(batch) is not np.ndarray or batch.dtype != self.dtype or batch.ndim != 1:
+            return None
+        return (len(batch), batch.tobytes()) if self._all_in(batch) else None
 
 
 class TextColumn(Column):

@@ -25,8 +25,8 @@ _SHORT = 120e-6
 _LONG = 1e-3
 #: Seconds that a yield takes only if somebody else wants the core.
 _CROWDED = 20e-6
-#: The share of the limit that a yield may take in a long wait, where it does no harm. The tick of the clock alone
-#: can take 20 microseconds on a virtual CPU.
+#: The share of the limit that a yield may take in a long wait, where it does no harm. The tick of the clock
+#: alone can take 20 microseconds on a virtual CPU.
 _HARMLESS = 0.125
 
 #: The share of the newest wait in what is learned.

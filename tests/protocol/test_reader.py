@@ -354,14 +354,31 @@ def test_an_interrupted_reader_reads_on_or_says_that_it_cannot(monkeypatch: pyte
     def interrupt(*_: object) -> bytes:
         raise KeyboardInterrupt
 
-    short, long = frame(BINARY, b"abc", masked=True), frame(BINARY, bytes(200), masked=True)
     reader = FrameReader(client=False)
+    for payload in (b"abc", bytes(200)):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(module, "apply_mask", interrupt)
+            feed(reader, [frame(BINARY, payload, masked=True)])
+        assert reader.next() == payload
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(module, "apply_mask", interrupt)
-        feed(reader, [short])
-    assert reader.next() == b"abc"
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(module, "apply_mask", interrupt)
-        feed(reader, [long])
+        feed(reader, [frame(BINARY, bytes(5000), masked=True)])
     with pytest.raises(LocalProtocolError, match="connect again"):
         reader.next()
+
+
+@pytest.mark.parametrize("client", [True, False])
+@pytest.mark.parametrize("size", [126, 300, 4088])
+def test_the_limit_holds_for_messages_of_middle_size(client: bool, size: int) -> None:
+    data = frame(BINARY, bytes(size), masked=not client)
+    assert feed(FrameReader(client=client, max_message=size), [data]) == [bytes(size)]
+    with pytest.raises(MessageTooLargeError):
+        feed(FrameReader(client=client, max_message=size - 1), [data])
+
+
+@pytest.mark.parametrize("client", [True, False])
+def test_a_frame_of_middle_size_and_what_follows_it_are_told_apart(client: bool) -> None:
+    first, second = (frame(BINARY, bytes([at] * 200), masked=not client) for at in (1, 2))
+    for cut in (len(first) - 1, len(first), len(first) + 1, len(first) + 9):
+        pieces = [(first + second)[:cut], (first + second)[cut:]]
+        assert feed(FrameReader(client=client), pieces) == [bytes([1] * 200), bytes([2] * 200)]

@@ -46,29 +46,37 @@ class Part:
         count: How many there are.
 
     Attributes:
+        lanes: Its lanes.
         connection: The session, or ``None`` when it is lost.
         losses: How often in a row it was lost.
         cause: How it was lost the last time.
         watch: Takes what replies say of their times; ``None``: nobody.
     """
 
-    __slots__ = ("_steady", "cause", "connection", "count", "first", "losses", "opener", "stop", "watch")
+    __slots__ = (
+        "_steady",
+        "cause",
+        "connection",
+        "count",
+        "first",
+        "lanes",
+        "losses",
+        "opener",
+        "stop",
+        "watch",
+    )
 
     def __init__(self, opener: Opener, first: int, count: int) -> None:
         self.opener = opener
         self.first = first
         self.count = count
         self.stop = first + count
+        self.lanes = range(first, first + count)
         self.connection: SplitConnection | None = None
         self.losses = 0
         self.cause: BaseException | None = None
         self.watch: LaneWatch | None = None
         self._steady = 0
-
-    @property
-    def lanes(self) -> range:
-        """Return the lanes."""
-        return range(self.first, self.stop)
 
     @property
     def server(self) -> str:
@@ -77,16 +85,25 @@ class Part:
 
     def post(self, kind: Callable[..., Any], *args: Any) -> None:
         """Send a request; see :meth:`SplitConnection.post`."""
-        if self.connection is None:
+        connection = self.connection
+        if connection is None:
             raise SessionLostError(
                 "the session is lost; reset its lanes to start a new one", server=self.server
             )
-        self._noting_loss(self.connection.post, kind, *args)
+        try:
+            connection.post(kind, *args)
+        except BaseException as exc:
+            self._failed(exc)
+            raise
 
     def collect(self, patience: float | None = None) -> Any:
         """Return the reply to what was posted; see :meth:`SplitConnection.collect`."""
         assert self.connection is not None
-        reply = self._noting_loss(self.connection.collect, patience)
+        try:
+            reply = self.connection.collect(patience)
+        except BaseException as exc:
+            self._failed(exc)
+            raise
         if self.watch is not None:
             self.watch.note(self.first, self.count, reply)
         return reply
@@ -115,14 +132,10 @@ class Part:
         if self._steady >= _STEADY:
             self.losses = 0
 
-    def _noting_loss(self, call: Callable[..., Any], *args: Any) -> Any:
-        try:
-            return call(*args)
-        except BaseException as exc:
-            if self.connection is not None and self.connection.over:
-                self.lose(exc)
-            self.opener.forward()
-            raise
+    def _failed(self, exc: BaseException) -> None:
+        if self.connection is not None and self.connection.over:
+            self.lose(exc)
+        self.opener.forward()
 
 
 class Fleet:

@@ -69,7 +69,8 @@ class Landing:
             self.rewards = self.rewards.astype(rewards.dtype, copy=False)  # as the vector class has them
         self.rewards[where] = rewards
         self.flags[where] = flags & ENDED
-        self._note(part, reply, lanes)
+        if reply.infos is not None or reply.batch_info is not None or reply.final_observations is not None:
+            self._note(part, reply, lanes)
 
     def reset(self, part: Part, reply: Observation) -> None:
         """Take the results of a reset. Raises ``ValueError`` and the like for a malformed reply."""
