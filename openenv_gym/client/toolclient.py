@@ -19,6 +19,7 @@ from ..errors import (
     ValidationError,
 )
 from ..models import CallToolAction, ListToolsAction, ListToolsObservation, Observation, StepResult, Tool
+from .compat import also_builtin
 from .core import Steps
 from .line import Work
 from .parsing import parsed_result, tool_of, unwrapped
@@ -131,7 +132,8 @@ class MCPToolClient(EnvClient[Any, Any, Any]):
             return observation.result if hasattr(observation, "result") else observation
         kind = _KINDS.get(error.error_type, ToolError)
         details = {"path": "$.arguments"} if kind is ValidationError else {"tool": name}
-        raise kind(f"the tool {name!r} gave no result: {error.message}", server=self.base_url, **details)
+        failure = kind(f"the tool {name!r} gave no result: {error.message}", server=self.base_url, **details)
+        raise also_builtin(failure)
 
     def _getting(self, name: str) -> Steps:
         tools = yield from self._listing(True)
@@ -200,6 +202,8 @@ class MCPToolClient(EnvClient[Any, Any, Any]):
                 UserWarning,
                 2,
             )
+        except OpenEnvError as exc:
+            raise also_builtin(exc) from exc.__cause__
         return (yield from self._once(method, params))
 
     def _once(self, method: str, params: dict[str, Any]) -> Steps:
@@ -212,5 +216,5 @@ def _result_of(name: str, result: Any) -> Any:
     """Return what a tool returned, out of the result of ``tools/call``."""
     if isinstance(result, dict) and (result.get("is_error") or result.get("isError")):
         blocks = [block.get("text", "") for block in result.get("content", ()) if isinstance(block, dict)]
-        raise ToolFailedError(f"the tool {name!r} failed: {' '.join(blocks)}", tool=name)
+        raise also_builtin(ToolFailedError(f"the tool {name!r} failed: {' '.join(blocks)}", tool=name))
     return unwrapped(result)

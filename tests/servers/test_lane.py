@@ -16,6 +16,7 @@ from openenv_gym.errors import (
     RemoteEnvironmentError,
     RemoteProtocolError,
     ResetNeededError,
+    UnsupportedError,
     ValueNotCarriedError,
 )
 from openenv_gym.protocol import messages as m
@@ -363,7 +364,12 @@ def test_one_lane_is_set_one_value(env: _Env, lane: Lane, values: list[int]) -> 
 
 
 def test_a_request_that_the_lane_does_not_know_is_named(lane: Lane) -> None:
-    with pytest.raises(RemoteProtocolError, match="no 'state'"):
+    with pytest.raises(RemoteProtocolError, match="no 'ask'"):
+        lane.answer(m.Ask(2, "metadata"))
+
+
+def test_a_plain_environment_has_no_state(lane: Lane) -> None:
+    with pytest.raises(UnsupportedError, match="has no state; read its attributes"):
         lane.answer(m.State(2))
 
 
