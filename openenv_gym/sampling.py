@@ -184,7 +184,7 @@ def _moment(rng: np.random.Generator) -> dt.datetime:
     return dt.datetime(2000, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=int(rng.integers(2**30)))
 
 
-def _array(rng: np.random.Generator, schema: dict[str, Any], depth: int) -> list[Any]:
+def _array(rng: np.random.Generator, schema: dict[str, Any], depth: int) -> Any:
     if "dtype" in schema and isinstance(schema.get("shape"), list):
         return _block(rng, schema, depth, [n if n >= 0 else int(rng.integers(1, 4)) for n in schema["shape"]])
     first = schema.get("prefixItems", [])

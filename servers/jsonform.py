@@ -1,4 +1,4 @@
-"""Values as JSON, whatever they are, and spaces as JSON.
+"""Values as JSON, whatever they are.
 
 Arrays become nested lists, numbers numbers with ``"NaN"``, ``"Infinity"`` and ``"-Infinity"`` where JSON has
 none, tuples and sets lists, bytes base64 text, dates and times ISO 8601, keys text, and anything else its
@@ -18,9 +18,7 @@ from uuid import UUID
 import msgspec
 import numpy as np
 
-from openenv_gym.forms import space_form, space_schema
-
-__all__ = ["jsonable", "space_form", "space_schema"]
+__all__ = ["jsonable"]
 
 _TEXTS = (dt.datetime, dt.date, dt.time, dt.timedelta, UUID, Decimal)
 

@@ -13,7 +13,7 @@ from ..errors import ValidationError
 from ..structs.kinds import MISSING
 from .parts import JsonPart, NullPart, Part, RealPart, number_of, wrong
 
-__all__ = ["Entry", "ItemsPart", "ObjectPart", "OneOfPart", "SinglePart", "TuplePart"]
+__all__ = ["Entry", "ItemsPart", "ObjectPart", "OneOfPart", "SinglePart", "TuplePart", "chosen"]
 
 
 class ItemsPart(Part):

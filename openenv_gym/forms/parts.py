@@ -270,7 +270,7 @@ class ArrayPart(Part):
     def __init__(self, kind: Numpy) -> None:
         assert kind.spec is not None
         self.kind = kind
-        self.space: spaces.Box = box(kind, kind.spec.shape)
+        self.space: spaces.Box = _box(kind, kind.spec.shape)
 
     def to_value(self, data: Any, path: str) -> Any:
         """See :class:`Part`."""
@@ -297,7 +297,7 @@ class StackedPart(ArrayPart):
         self.kind = kind
         self.flat = len(kind.spec.shape) == 1
         rest = (1,) if self.flat else kind.spec.shape[1:]
-        self.space: Any = spaces.Sequence(box(kind, rest), stack=True)
+        self.space: Any = spaces.Sequence(_box(kind, rest), stack=True)
 
     def to_value(self, data: Any, path: str) -> Any:
         """See :class:`Part`."""
@@ -314,7 +314,7 @@ class StackedPart(ArrayPart):
         return jsonable(array, path) if self.kind.nested else array
 
 
-def box(kind: Numpy, shape: tuple[int, ...]) -> spaces.Box:
+def _box(kind: Numpy, shape: tuple[int, ...]) -> spaces.Box:
     """Return the space of arrays of ``kind``, in another shape."""
     assert kind.spec is not None
     dtype = np.dtype(kind.spec.dtype)

@@ -9,13 +9,21 @@ from ..errors import ValidationError, ValueNotCarriedError
 from ..models import Array
 from .kinds import NOT_FINITE, Numpy
 
-__all__ = ["is_numpy", "numpy_array", "plain_numpy", "shape_fits"]
+__all__ = ["is_finite", "is_numpy", "numpy_array", "plain_numpy", "shape_fits"]
 
 
 def is_numpy(value: Any) -> bool:
     """Return whether ``value`` is an array or a scalar of numpy."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.ndarray | numpy.generic)
+
+
+def is_finite(value: Any) -> bool:
+    """Return whether an array or a scalar has nothing but numbers and bools that JSON has, too."""
+    import numpy as np
+
+    kind = value.dtype.kind
+    return kind in "biu" or (kind == "f" and bool(np.isfinite(value).all()))
 
 
 def plain_numpy(value: Any, path: str) -> Any:

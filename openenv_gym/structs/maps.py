@@ -14,7 +14,7 @@ import msgspec
 
 from ..errors import ConfigError, ValueNotCarriedError
 from ..models import Observation
-from .arrays import is_numpy, numpy_array, plain_numpy
+from .arrays import is_finite, is_numpy, numpy_array, plain_numpy
 from .faults import explained
 from .hints import kind_of
 from .kinds import NOT_FINITE, Choice, Either, Fixed, Items, Kind, Mapping, Numpy, Object, Plain, walk
@@ -87,7 +87,10 @@ def _plain(value: Any) -> Any:
 
 def jsonable(value: Any, path: str) -> Any:
     """Return ``value`` in JSON's types, spelled as the package says; ``path`` is what errors call it."""
-    value = plain_numpy(value, path) if is_numpy(value) else value
+    if is_numpy(value):
+        if is_finite(value):
+            return value.tolist()  # no look at each number of an image
+        value = plain_numpy(value, path)
     if value is None or isinstance(value, bool | str):
         return value.value if isinstance(value, Enum) else value
     if isinstance(value, Enum):

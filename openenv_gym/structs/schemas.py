@@ -25,7 +25,7 @@ from .kinds import (
 )
 from .maps import BESIDE, jsonable
 
-__all__ = ["base64_pattern", "kind_schema", "schema_of"]
+__all__ = ["base64_pattern", "fixed", "kind_schema", "schema_of"]
 
 _KEYWORDS = {
     "number": {
@@ -134,7 +134,7 @@ class _Writer:
         if name == "any":
             return {}
         if name == "binary":
-            return binary(limits)
+            return _binary(limits)
         if name == "string":
             return {"type": name, **_limited("string", limits)}
         if name in ("integer", "number"):
@@ -243,8 +243,7 @@ def _bounds(spec: Array) -> tuple[float | None, float | None]:
 # -- bytes
 
 
-def binary(limits: Limits) -> dict[str, Any]:
-    """Return the schema of bytes as base64 text."""
+def _binary(limits: Limits) -> dict[str, Any]:
     low, high = limits.min_length or 0, limits.max_length
     schema: dict[str, Any] = {
         "type": "string",

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import openenv_gym
+from openenv_gym.forms import space_form, space_schema
 from openenv_gym.protocol.specs import from_spec
 from openenv_gym.protocol.values import unpack_ext
 
-from ..jsonform import space_form, space_schema
 from ..settings import ServerSettings
 from ..targets import Target
 from .peer import Peer

@@ -9,7 +9,7 @@ import pytest
 
 from openenv_gym.errors import ValidationError, ValueNotCarriedError
 from openenv_gym.models import Array
-from openenv_gym.structs.arrays import is_numpy, numpy_array, plain_numpy, shape_fits
+from openenv_gym.structs.arrays import is_finite, is_numpy, numpy_array, plain_numpy, shape_fits
 from openenv_gym.structs.kinds import Numpy
 from openenv_gym.testing.compare import same
 
@@ -80,6 +80,13 @@ def test_shapes_may_be_open() -> None:
     assert shape_fits((2, 3), (-1, 3))
     assert not shape_fits((2, 3), (2,))
     assert not shape_fits((2, 3), (-1, 4))
+
+
+def test_arrays_of_plain_numbers_are_told_from_others() -> None:
+    assert all(map(is_finite, (np.zeros(2), np.array([True]), np.uint8(1), np.zeros((0, 3)))))
+    assert not any(
+        map(is_finite, (np.array([1, np.nan]), np.float32("inf"), np.array("a"), np.zeros(1, complex)))
+    )
 
 
 def test_numpy_is_told_from_the_rest() -> None:
