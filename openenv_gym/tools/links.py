@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
 from typing import Any
 
 from ..errors import ConfigError, OpenEnvError, ServerConnectionError, ToolFailedError, ToolTimeoutError
@@ -42,7 +43,6 @@ class Link:
         self._holders: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
         self._connecting = asyncio.Lock()
-        self._unknown = False
         self._sessions = 0
 
     async def tools(self) -> list[Tool]:
@@ -117,11 +117,12 @@ class Link:
         from mcp import MCPError
         from mcp.types import CONNECTION_CLOSED
 
-        self._unknown = False
+        refusal = _Refusal()
+        _REFUSAL.set(refusal)
         try:
             return await ask(client)
         except MCPError as exc:
-            if self._unknown:
+            if refusal.came:
                 raise _UnknownSessionError(exc.message) from exc
             if exc.code == CONNECTION_CLOSED:
                 self._forget()
@@ -222,7 +223,9 @@ class Link:
         from mcp.client.streamable_http import streamable_http_client
 
         async def look(response: Any) -> None:
-            self._unknown |= response.status_code == 404
+            refusal = _REFUSAL.get()
+            if refusal is not None and response.request.method == "POST":
+                refusal.came |= response.status_code == 404
 
         http = httpx2.AsyncClient(
             headers=dict(self.mount.headers),
@@ -236,6 +239,16 @@ class Link:
         return ServerConnectionError(
             f"the MCP server {self.mount.shown} cannot be reached ({_reason(exc)}); the next call tries again"
         )
+
+
+class _Refusal:
+    """Whether the server answered a request with 404; only then is it repeated."""
+
+    came = False
+
+
+#: Of the request that is being sent: the client sends each in the context of who asked.
+_REFUSAL: ContextVar[_Refusal | None] = ContextVar("refusal", default=None)
 
 
 class _UnknownSessionError(Exception):

@@ -48,7 +48,7 @@ class MountedServers:
             ServerConnectionError: A server cannot be reached.
             ToolTimeoutError: One did not answer in time.
         """
-        tools: list[Tool] = self._submit(self._list()).result()
+        tools: list[Tool] = self._submit(self._list(self._timeout)).result()
         return tools
 
     async def call(self, name: str, arguments: Mapping[str, Any], timeout: float | None) -> Any:
@@ -69,8 +69,8 @@ class MountedServers:
 
     # -- on the loop
 
-    async def _list(self) -> list[Tool]:
-        limit = asyncio.timeout(self._timeout)
+    async def _list(self, timeout: float | None) -> list[Tool]:
+        limit = asyncio.timeout(timeout)
         try:
             async with limit:
                 lists = [await link.tools() for link in self._links]
@@ -78,21 +78,21 @@ class MountedServers:
             if not limit.expired():
                 raise
             raise ToolTimeoutError(
-                f"the mounted MCP servers did not list their tools within {self._timeout:g} s",
-                timeout=self._timeout,
+                f"the mounted MCP servers did not list their tools within {timeout:g} s",
+                timeout=timeout,
             ) from None
         self._places = {
             tool.name: link for link, tools in zip(self._links, lists, strict=True) for tool in tools
         }
         return [tool for tools in lists for tool in tools]
 
-    async def _find(self, name: str) -> Link | None:
+    async def _find(self, name: str, timeout: float | None) -> Link | None:
         if name not in self._places:
-            await self._list()
+            await self._list(self._timeout if timeout is None else timeout)
         return self._places.get(name)
 
     async def _call(self, name: str, arguments: dict[str, Any], timeout: float | None) -> Any:
-        link = await self._find(name)
+        link = await self._find(name, timeout)
         if link is None:
             names = sorted(self._places)
             raise ToolNotFoundError(

@@ -83,7 +83,8 @@ class ToolTable:
         """Return the tools there are now, those of mounted servers last.
 
         Raises:
-            ToolError: A mounted server cannot be reached.
+            ServerConnectionError: A mounted server cannot be reached.
+            ToolTimeoutError: One did not answer in time.
             ConfigError: Two tools have the same name.
         """
         tools = [entry.tool for entry in self._entries.values()]
@@ -129,6 +130,7 @@ class ToolTable:
             ValidationError: The arguments do not fit; ``details["path"]`` names the field.
             ToolFailedError: It raised.
             ToolTimeoutError: It overran (of an awaitable).
+            ServerConnectionError: Its mounted server is gone (of an awaitable).
         """
         entry = self._entries.get(name)
         if entry is None:

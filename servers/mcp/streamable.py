@@ -64,6 +64,17 @@ class _Line:
         self.listener: asyncio.Queue[dict[str, Any] | None] | None = None
         self.calls: dict[Any, _Call] = {}
 
+    def begin(self, request_id: Any, work: Coroutine[Any, Any, dict[str, Any]]) -> _Call:
+        """Begin a call, and know it while it runs."""
+        call = self.calls[request_id] = _Call(work)
+
+        def forget(_: Any) -> None:
+            if self.calls.get(request_id) is call:
+                del self.calls[request_id]
+
+        call.task.add_done_callback(forget)
+        return call
+
 
 class _Call:
     """A call that runs. A client that cancels it gets no response; the environment carries it out."""
@@ -94,7 +105,7 @@ class Streamable:
                 return await self._initialize(request, message)
             _check_version(request)
             line = await self._line(request)
-            if isinstance(message, list) and line.agent.version == _BATCHES:
+            if isinstance(message, list) and message and line.agent.version == _BATCHES:
                 return await self._batch(request, line, message)
             return await self._one(request, line, message)
         except _RefusedError as exc:
@@ -132,15 +143,16 @@ class Streamable:
             version = Agent.agreed(_params(message))
         except RpcError as exc:
             raise _RefusedError(400, exc) from None
-        held = None
         try:
             held = await self._sessions.open(ttl=self._settings.http_session_ttl)
             agent = Agent(held, version)
-            with self._sessions.use(held):
-                result = await agent.welcome()
-        except OpenEnvError as exc:
-            if held is not None:
+            try:
+                with self._sessions.use(held):
+                    result = await agent.welcome()
+            except BaseException:
                 await self._sessions.close(held)
+                raise
+        except OpenEnvError as exc:
             raise _RefusedError(status_of(exc), from_error(exc)) from exc
         held.notes[_NOTE] = _Line(agent)
         response = _answer(request, success(message["id"], result))
@@ -179,9 +191,7 @@ class Streamable:
             self._notified(line, message)
             return Response(status_code=202)
         if message["method"] == "tools/call" and _takes_events(request):
-            call = line.calls[message["id"]] = _Call(self._answered(line, message))
-            call.task.add_done_callback(lambda _: line.calls.pop(message["id"], None))
-            return _stream(self._call(line, call))
+            return _stream(self._call(line, line.begin(message["id"], self._answered(line, message))))
         answer = await self._answered(line, message)
         if line.agent.changed and line.listener is not None:
             line.agent.changed = False
@@ -193,8 +203,10 @@ class Streamable:
         for message in messages:
             if _is_request(message):
                 answers.append(await self._answered(line, message))
-            elif isinstance(message, dict):
+            elif isinstance(message, dict) and _is_note(message):
                 self._notified(line, message)
+            else:
+                answers.append(failure(None, RpcError(INVALID_REQUEST, "no JSON-RPC 2.0 message")))
         return _answer(request, answers) if answers else Response(status_code=202)
 
     def _notified(self, line: _Line, message: dict[str, Any]) -> None:

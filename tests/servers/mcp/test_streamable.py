@@ -117,9 +117,14 @@ def test_a_session_of_the_dialect_is_none_of_mcp(http: TestClient) -> None:
 
 
 def test_batches_belong_to_one_revision(http: TestClient) -> None:
-    batch = [call("ping", 1), {"jsonrpc": "2.0", "method": "notifications/initialized"}, call("nope", 2)]
+    batch = [call("ping", 1), {"jsonrpc": "2.0", "method": "notifications/initialized"}, call("nope", 2), 3]
     answer = http.post("/mcp", json=batch, headers=_begin(http, "2025-03-26"))
-    assert [(part["id"], "result" in part) for part in answer.json()] == [(1, True), (2, False)]
+    assert [(part["id"], "result" in part) for part in answer.json()] == [
+        (1, True),
+        (2, False),
+        (None, False),
+    ]
+    assert http.post("/mcp", json=[], headers=_begin(http, "2025-03-26")).status_code == 400
     assert http.post("/mcp", json=batch[1:2], headers=_begin(http, "2025-03-26")).status_code == 202
     assert http.post("/mcp", json=batch, headers=_begin(http)).status_code == 400
 
