@@ -22,7 +22,7 @@ from openenv_gym.tools.links import Link
 from openenv_gym.tools.mounting import Mount
 from openenv_gym.tools.results import ToolResult
 
-from .servers import build
+from .mcpservers import build
 
 _TOKEN = "Bearer letmein"
 

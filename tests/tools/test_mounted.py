@@ -18,9 +18,9 @@ from openenv_gym.errors import (
 )
 from openenv_gym.tools import ToolTable, mount
 
-from .servers import build
+from .mcpservers import build
 
-COMMAND = [sys.executable, str(Path(__file__).with_name("servers.py"))]
+COMMAND = [sys.executable, str(Path(__file__).with_name("mcpservers.py"))]
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""MCP servers for the tests of mounted tools; ``python servers.py`` speaks over stdin and stdout."""
+"""MCP servers for the tests of mounted tools; ``python mcpservers.py`` speaks over stdin and stdout."""
 
 from __future__ import annotations
 
