@@ -40,6 +40,9 @@ from .parts import (
 __all__ = ["Builder"]
 
 _NOTES = ("title", "description", "default", "examples")
+_MOST_ITEMS = 2**24
+"""Of an array that lists stand for. A space has bounds for every item, and schemas of others ask for any."""
+
 _INT64 = np.iinfo(np.int64)
 
 
@@ -128,6 +131,8 @@ class Builder:
             raise ConfigError(
                 f"{path}: there is no space for this array: {why}; change that, or give the space"
             )
+        if kind.nested and abs(math.prod(spec.shape)) > _MOST_ITEMS:
+            return _json(kind)
         if -1 not in spec.shape:
             return ArrayPart(kind)
         return StackedPart(kind) if -1 not in spec.shape[1:] else _json(kind)
@@ -188,7 +193,7 @@ def _lists_as_array(kind: Kind) -> Numpy | None:
         kind = kind.item
     if not shape or not isinstance(kind, Plain) or kind.name not in ("integer", "number"):
         return None
-    if kind.limits.multiple_of is not None or 0 in shape:
+    if kind.limits.multiple_of is not None or not 0 < math.prod(shape) <= _MOST_ITEMS:
         return None
     sizes = tuple(size for size in shape if size is not None)
     if kind.name == "integer":

@@ -58,6 +58,17 @@ _DTYPES = frozenset(
 )
 
 
+_MOST_PARTS = 10_000
+"""References to references can grow without end; servers of others send schemas."""
+
+
+_DEEPEST = 64
+"""Levels that become spaces; what is below is JSON."""
+
+_GREATEST = 2**1000
+"""Of an int that can be a float's bound."""
+
+
 def kind_of_schema(schema: Any) -> Kind:
     """Return what values meet ``schema``.
 
@@ -68,6 +79,8 @@ def kind_of_schema(schema: Any) -> Kind:
         raise ConfigError(f"a JSON Schema is an object, not {type(schema).__name__}")
     try:
         return _Reader(schema).read(schema)
+    except RecursionError as exc:
+        raise ConfigError("the JSON Schema is nested too deeply") from exc
     except (TypeError, ValueError, KeyError, AttributeError) as exc:
         raise ConfigError(f"the JSON Schema is malformed: {type(exc).__name__}: {exc}") from exc
 
@@ -78,9 +91,22 @@ class _Reader:
     def __init__(self, root: Any) -> None:
         self.root = root
         self.open: list[str] = []
+        self.left = _MOST_PARTS
+        self.depth = 0
 
     def read(self, schema: Any) -> Kind:
         """Return the kind of a schema in the document."""
+        self.left -= 1
+        if self.left < 0:
+            raise ConfigError(f"the JSON Schema has more than {_MOST_PARTS} parts, references followed")
+        if self.depth == _DEEPEST:
+            return self.other(schema)
+        self.depth += 1
+        kind = self._read(schema)
+        self.depth -= 1
+        return kind
+
+    def _read(self, schema: Any) -> Kind:
         if schema is True or schema == {}:
             return Plain("any")
         if schema is False:
@@ -232,5 +258,7 @@ def _limits(schema: dict[str, Any]) -> Limits | None:
     for name, value in found.items():
         wanted: Any = (int, float) if name in _NUMBERS else str if name == "pattern" else int
         if isinstance(value, bool) or not isinstance(value, wanted):
+            return None
+        if isinstance(value, int) and abs(value) > _GREATEST:
             return None
     return Limits(**found)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 
-from ..errors import ValidationError
+from ..errors import ConfigError, ValidationError
 from ..spaces import Json, Unicode, has_json_type
 from ..structs.arrays import numpy_array
 from ..structs.kinds import NOT_FINITE, Numpy
@@ -318,13 +318,21 @@ def _box(kind: Numpy, shape: tuple[int, ...]) -> spaces.Box:
     """Return the space of arrays of ``kind``, in another shape."""
     assert kind.spec is not None
     dtype = np.dtype(kind.spec.dtype)
-    low, high = kind.spec.low, kind.spec.high
+    low, high = _bounds(dtype, kind.spec.low, kind.spec.high)
+    try:
+        return spaces.Box(low, high, shape, dtype.type)
+    except (ValueError, TypeError, OverflowError) as exc:
+        raise ConfigError(f"there is no space for {kind.spec}: {exc}; change its bounds") from exc
+
+
+def _bounds(dtype: np.dtype[Any], low: Any, high: Any) -> tuple[Any, Any]:
     if dtype.kind == "b":
-        return spaces.Box(0, 1, shape, dtype.type)
-    if dtype.kind == "f" or dtype == np.int64:
+        return 0, 1
+    if dtype.kind == "f":
+        return -np.inf if low is None else low, np.inf if high is None else high
+    info: Any = np.iinfo(dtype)
+    low, high = info.min if low is None else low, info.max if high is None else high
+    if dtype == np.int64:
         # Gymnasium samples the whole range of int64 only where it counts as unbounded.
-        return spaces.Box(
-            -np.inf if low is None else low, np.inf if high is None else high, shape, dtype.type
-        )
-    info = np.iinfo(dtype)
-    return spaces.Box(info.min if low is None else low, info.max if high is None else high, shape, dtype.type)
+        return -np.inf if low == info.min else low, np.inf if high == info.max else high
+    return low, high

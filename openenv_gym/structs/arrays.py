@@ -54,6 +54,8 @@ def numpy_array(kind: Numpy, data: Any, path: str) -> Any:
     import numpy as np
 
     spec = kind.spec
+    if type(data) is np.ndarray and spec is not None and _is_exactly(data, spec):
+        return data
     number = type(data) in (int, float, bool) or (isinstance(data, str) and data in NOT_FINITE)
     if not number and not isinstance(data, np.ndarray | np.generic | list | tuple):
         return data
@@ -68,6 +70,12 @@ def numpy_array(kind: Numpy, data: Any, path: str) -> Any:
         raise _wrong(path, spec, f"one of shape {array.shape}")
     _check_bounds(array, spec, path)
     return array.astype(wanted, copy=False)
+
+
+def _is_exactly(array: Any, spec: Array) -> bool:
+    """Return whether there is nothing to check: the common case."""
+    bounded = spec.low is not None or spec.high is not None
+    return not bounded and array.shape == spec.shape and array.dtype == spec.dtype
 
 
 def _from_lists(data: Any, spec: Array | None, path: str) -> Any:

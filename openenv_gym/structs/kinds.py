@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ..models import Array
@@ -165,6 +166,11 @@ class Object(Kind):
     tag: tuple[str, Any] | None = None
     closed: bool = False
     about: str = ""
+
+    @cached_property
+    def kinds(self) -> dict[str, Kind]:
+        """Return the kinds of the fields by name."""
+        return {each.name: each.kind for each in self.fields}
 
 
 def walk(kind: Kind) -> Iterator[Kind]:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Collection
 from collections.abc import Mapping as AnyMapping
 from enum import Enum
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
@@ -26,7 +27,7 @@ T = TypeVar("T")
 BESIDE = frozenset({"done", "terminated", "truncated", "reward", "metadata"})
 """Fields of an observation that travel beside it."""
 
-_ATOMS = frozenset((type(None), bool, int, str, bytes))
+_ATOMS = frozenset((type(None), bool, int, float, str, bytes))
 
 
 # -- to maps
@@ -50,27 +51,41 @@ def to_map(
     if exclude is None:
         exclude = BESIDE if isinstance(struct, Observation) else ()
     found = _fields(struct)
-    kept = {name: value for name, value in found.items() if name not in exclude}
+    for name in exclude:
+        found.pop(name, None)
     if json:
-        return {name: jsonable(value, f"{where}.{name}") for name, value in kept.items()}
-    return {name: _plain(value) for name, value in kept.items()}
+        return {name: jsonable(value, f"{where}.{name}") for name, value in found.items()}
+    for name, value in found.items():
+        if type(value) not in _ATOMS:
+            found[name] = _plain(value)
+    return found
 
 
 def _fields(struct: Any) -> dict[str, Any]:
     """Return the fields, and the tag first."""
-    if not isinstance(struct, msgspec.Struct):
-        return {each.name: getattr(struct, each.name) for each in dataclasses.fields(struct)}
-    cls = type(struct)
+    cls: Any = type(struct)
+    tag, names = _layout(cls)
+    found = dict(tag)
+    for attribute, name in names:
+        value = getattr(struct, attribute)
+        if value is not msgspec.UNSET:
+            found[name] = value
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _layout(cls: Any) -> tuple[dict[str, Any], tuple[tuple[str, str], ...]]:
+    """Return the tag, and the names of the fields in Python and in maps."""
+    if not issubclass(cls, msgspec.Struct):
+        return {}, tuple((each.name, each.name) for each in dataclasses.fields(cls))
     config = cls.__struct_config__
-    values = ((name, getattr(struct, name)) for name in cls.__struct_fields__)
-    pairs = zip(cls.__struct_encode_fields__, values, strict=True)
-    named = {name: value for name, (_, value) in pairs if value is not msgspec.UNSET}
-    return named if config.tag_field is None else {config.tag_field: config.tag, **named}
+    tag = {} if config.tag_field is None else {config.tag_field: config.tag}
+    return tag, tuple(zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True))
 
 
 def _plain(value: Any) -> Any:
     cls = type(value)
-    if cls in _ATOMS or cls is float:
+    if cls in _ATOMS:
         return value
     if isinstance(value, Enum):
         return value.value
@@ -213,8 +228,9 @@ def _tagged(objects: list[Object], data: dict[Any, Any]) -> Object | None:
 
 
 def _has_names(kind: Object, data: dict[Any, Any]) -> bool:
-    names = {each.name for each in kind.fields}
-    return names >= data.keys() and all(each.name in data for each in kind.fields if each.required)
+    return kind.kinds.keys() >= data.keys() and all(
+        each.name in data for each in kind.fields if each.required
+    )
 
 
 def _prepared(kind: Kind, data: Any, path: str) -> Any:
@@ -229,7 +245,7 @@ def _prepared(kind: Kind, data: Any, path: str) -> Any:
         case Either():
             return _prepared(_option(kind, data), data, path)
         case Object() if isinstance(data, dict):
-            kinds = {each.name: each.kind for each in kind.fields}
+            kinds = kind.kinds
             return {
                 name: _prepared(kinds[name], item, f"{path}.{name}") if name in kinds else item
                 for name, item in data.items()

@@ -20,6 +20,7 @@ from openenv_gym.forms.building import Builder
 from openenv_gym.models import Array
 from openenv_gym.spaces import Json, Unicode
 from openenv_gym.structs.hints import kind_of
+from openenv_gym.structs.kinds import Numpy
 from tests.structs.zoo import Tree
 
 _REAL = gs.Box(-np.inf, np.inf, (), np.float64)
@@ -152,6 +153,13 @@ def test_fields_keep_their_order_and_their_names_on_the_wire() -> None:
     assert list(form_of(Odd).space.spaces) == ["lastFirst", "a"]
 
 
+def test_lists_of_any_length_take_no_memory_for_bounds() -> None:
+    hint = Annotated[list[float], Meta(min_length=10**12, max_length=10**12)]
+    assert isinstance(Builder().build(kind_of(hint)).space, Json)
+    big = Numpy(Array("float32", (10**6, 10**6)), nested=True)
+    assert isinstance(Builder().build(big).space, Json)
+
+
 def test_bytes_are_json_of_the_right_lengths() -> None:
     space = Builder().build(kind_of(Annotated[bytes, Meta(min_length=1, max_length=2)])).space
     space.seed(1)
@@ -179,6 +187,8 @@ def test_a_struct_that_holds_itself_ends_in_json() -> None:
         (Annotated[float, Meta(ge=5, lt=5)], r"^\$: no float is from 5"),
         (np.ndarray, r"no Array\(\) says its dtype"),
         (Annotated[np.ndarray, Array("complex64", (2,))], "complex64 has none"),
+        (Annotated[np.ndarray, Array("uint8", (2,), low=-1)], "there is no space for Array"),
+        (Annotated[np.ndarray, Array("float32", (2,), low=1, high=0)], "there is no space for Array"),
     ],
 )
 def test_what_can_have_no_space_is_refused(hint: Any, words: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from openenv_gym.errors import ConfigError
+from openenv_gym.forms import schema_form
 from openenv_gym.forms.parsing import kind_of_schema
 from openenv_gym.structs.kinds import (
     Choice,
@@ -73,6 +74,7 @@ def test_a_schema_that_is_understood_says_the_same_again(schema: dict[str, Any],
         {"type": "string", "format": "uuid"},
         {"type": "integer", "minimum": 1, "exclusiveMinimum": True},
         {"type": "integer", "minimum": True},
+        {"type": "number", "minimum": 10**400},
         {"type": "array", "items": {}, "uniqueItems": True},
         {"type": "array", "prefixItems": [{}]},
         {"type": "array", "items": {}, "dtype": "object", "shape": [1]},
@@ -145,4 +147,38 @@ def test_several_types_are_several_kinds() -> None:
 )
 def test_a_malformed_schema_is_an_error(schema: Any, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
+        kind_of_schema(schema)
+
+
+def test_references_do_not_grow_without_end() -> None:
+    defs: dict[str, Any] = {"a0": {"type": "null"}}
+    for at in range(40):
+        twice = {
+            "type": "array",
+            "prefixItems": [{"$ref": f"#/$defs/a{at}"}] * 2,
+            "minItems": 2,
+            "maxItems": 2,
+        }
+        defs[f"a{at + 1}"] = twice
+    with pytest.raises(ConfigError, match="more than 10000 parts"):
+        kind_of_schema({"$defs": defs, "$ref": "#/$defs/a40"})
+
+
+def test_what_is_deep_down_is_json() -> None:
+    schema: dict[str, Any] = {"type": "null"}
+    for _ in range(90):
+        schema = {"type": "array", "items": schema}
+    form = schema_form(schema)
+    data: Any = []
+    for _ in range(70):
+        data = [data]
+    assert form.space.contains(form.to_value(data))
+    assert form.from_value(form.to_value(data)) == data
+
+
+def test_a_schema_that_is_too_deep_is_refused() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(5_000):
+        schema = {"type": "array", "items": schema}
+    with pytest.raises(ConfigError, match="nested too deeply"):
         kind_of_schema(schema)
