@@ -186,7 +186,7 @@ class _Reader:
         if not values:
             return self.other(schema)
         names = tuple(value if isinstance(value, str) else json.dumps(value) for value in values)
-        return Choice(values, values, names)
+        return Choice(values, names)
 
     def _plain(self, kind: str, schema: dict[str, Any]) -> Kind:
         limits = _limits(schema)
@@ -203,10 +203,10 @@ class _Reader:
             exact = limits.min_length == len(first) and (
                 limits.max_length == len(first) or schema.get("items") is False
             )
-            return Fixed(tuple(map(self.read, first)), list) if exact else self.other(schema)
+            return Fixed(tuple(map(self.read, first))) if exact else self.other(schema)
         if schema.get("items") is False or limits.max_length == 0:
-            return self.other(schema) if limits.min_length else Fixed((), list)
-        return Items(self.read(schema.get("items", True)), list, limits=limits)
+            return self.other(schema) if limits.min_length else Fixed(())
+        return Items(self.read(schema.get("items", True)), limits=limits)
 
     def _numpy(self, schema: dict[str, Any]) -> Kind:
         """Return an array, as our own schemas describe one."""
@@ -229,7 +229,7 @@ class _Reader:
             return self.other(schema)
         tag = next((name for name, one in properties.items() if _is_tag(one)), None)
         fields = tuple(
-            Field(name, name, self.read(one), name in required, _default(one, name in required))
+            Field(name, self.read(one), name in required, _default(one, name in required))
             for name, one in properties.items()
             if name != tag
         )

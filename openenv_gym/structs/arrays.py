@@ -30,9 +30,9 @@ def plain_numpy(value: Any, path: str) -> Any:
     """Return an array as nested lists, a scalar as Python's own.
 
     Raises:
-        ValueNotCarriedError: Its items are complex, records or the like.
+        ValueNotCarriedError: Its items are complex, dates, records or the like.
     """
-    if value.dtype.kind not in "biufSUOmM":
+    if value.dtype.kind not in "biufSUO":
         raise ValueNotCarriedError(
             f"{path} has no form in JSON: an array of dtype {value.dtype}; use numbers or text", path=path
         )

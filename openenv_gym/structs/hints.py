@@ -48,7 +48,7 @@ _PLAIN: dict[Any, str] = {
     bytes: "binary",
     bytearray: "binary",
 }
-_ITEMS = {list: list, abc.Sequence: list, abc.MutableSequence: list, abc.Collection: list, tuple: tuple}
+_ITEMS = (list, tuple, abc.Sequence, abc.MutableSequence, abc.Collection)
 _MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
 _LIMITS = ("ge", "gt", "le", "lt", "multiple_of", "min_length", "max_length", "pattern")
 _TIMES = {dt.datetime: "date-time", dt.time: "time"}
@@ -85,31 +85,33 @@ class _Reader:
         if _is_array(origin or hint):
             return Numpy(_checked(spec) if spec else None, limits=limits)
         if origin in (Union, types.UnionType):
-            return Either(tuple(self._options(args, limits)), limits=limits)
+            options = tuple(self._options(args, limits))
+            return options[0] if len(options) == 1 else Either(options, limits=limits)
         if origin is Literal:
-            names = (arg if isinstance(arg, str) else json.dumps(arg) for arg in args)
-            return Choice(args, args, tuple(names), limits=limits)
+            names = (arg if isinstance(arg, str) else json.dumps(arg, default=repr) for arg in args)
+            return Choice(args, tuple(names), limits=limits)
         if (origin or hint) in _ITEMS:
-            return self._items(_ITEMS[origin or hint], args if origin else None, limits)
+            return self._items(origin, args, limits)
         if (origin or hint) in _MAPPINGS:
-            key, value = args or (Any, Any)
-            return Mapping(self.read(value, Limits()), key, limits=limits)
+            return Mapping(self.read(args[1] if args else Any, Limits()), limits=limits)
         if isinstance(hint, type) and origin is None:
             return self._class(hint, limits)
-        return Other(_schema_of(hint), hint, limits=limits)
+        return Other(_schema_of(hint), limits=limits)
 
     def _options(self, args: tuple[Any, ...], limits: Limits) -> abc.Iterator[Kind]:
         for arg in args:
+            if arg is msgspec.UnsetType:  # says that the field may be absent, not what it may be
+                continue
             option = self.read(arg, limits)
             if isinstance(option, Either):
                 yield from option.options
             else:
                 yield option
 
-    def _items(self, container: type, args: tuple[Any, ...] | None, limits: Limits) -> Kind:
-        if container is tuple and args is not None and args[-1:] != (Ellipsis,):
+    def _items(self, origin: Any, args: tuple[Any, ...], limits: Limits) -> Kind:
+        if origin is tuple and args[-1:] != (Ellipsis,):
             return Fixed(tuple(self.read(arg, Limits()) for arg in args), limits=limits)
-        return Items(self.read(args[0] if args else Any, Limits()), container, limits=limits)
+        return Items(self.read(args[0] if args else Any, Limits()), limits=limits)
 
     def _class(self, cls: Any, limits: Limits) -> Kind:
         if cls in _PLAIN:
@@ -117,10 +119,10 @@ class _Reader:
         if issubclass(cls, Enum) and not issubclass(cls, Flag):
             members = tuple(cls)
             values, names = tuple(one.value for one in members), tuple(one.name for one in members)
-            return Choice(members, values, names, limits=limits)
+            return Choice(values, names, limits=limits)
         array_like = issubclass(cls, msgspec.Struct) and cls.__struct_config__.array_like
         if array_like or not (issubclass(cls, msgspec.Struct) or dataclasses.is_dataclass(cls)):
-            return Other(_schema_of(cls), cls, limits=limits)
+            return Other(_schema_of(cls), limits=limits)
         if cls not in self.objects:
             self.objects[cls] = self._object(cls)
         return self.objects[cls]
@@ -133,8 +135,8 @@ class _Reader:
             made.closed = config.forbid_unknown_fields
         hints = _hints(cls)
         made.fields = tuple(
-            Field(name, attribute, self.read(hints[attribute], Limits()), default is MISSING, default)
-            for name, attribute, default in _fields(cls)
+            Field(name, self.read(hints[attribute], Limits()), required, default)
+            for name, attribute, required, default in _fields(cls)
         )
         return made
 
@@ -187,16 +189,17 @@ def _hints(cls: Any) -> dict[str, Any]:
         raise ConfigError(f"a type of a field of {cls.__name__} cannot be resolved: {exc}") from exc
 
 
-def _fields(cls: Any) -> abc.Iterator[tuple[str, str, Any]]:
-    """Yield name in a map, name in Python and default of each field."""
+def _fields(cls: Any) -> abc.Iterator[tuple[str, str, bool, Any]]:
+    """Yield name in a map, name in Python, whether it is required, and default of each field."""
     known: Any = fields(cls) if issubclass(cls, msgspec.Struct) else dataclasses.fields(cls)
     for each in known:
         name = each.encode_name if isinstance(each, FieldInfo) else each.name
         default, factory = each.default, each.default_factory
         if factory not in (msgspec.NODEFAULT, dataclasses.MISSING):
             default = factory()
-        missing = default is msgspec.NODEFAULT or default is dataclasses.MISSING  # an array may be compared
-        yield name, each.name, MISSING if missing else default
+        required = default is msgspec.NODEFAULT or default is dataclasses.MISSING
+        known_default = not required and default is not msgspec.UNSET
+        yield name, each.name, required, default if known_default else MISSING
 
 
 def _about(cls: Any) -> str:

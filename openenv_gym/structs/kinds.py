@@ -52,11 +52,6 @@ class Limits:
     pattern: str | None = None
     notes: tuple[tuple[str, Any], ...] = ()
 
-    @property
-    def none(self) -> bool:
-        """Return whether nothing is constrained."""
-        return self == Limits(notes=self.notes)
-
 
 @dataclass(eq=False)
 class Kind:
@@ -74,9 +69,8 @@ class Plain(Kind):
 
 @dataclass(eq=False)
 class Choice(Kind):
-    """One of several values: ``members`` in Python, ``values`` on the wire, ``names`` for people."""
+    """One of several values: ``values`` on the wire, ``names`` for people."""
 
-    members: tuple[Any, ...]
     values: tuple[Any, ...]
     names: tuple[str, ...]
 
@@ -91,18 +85,16 @@ class Numpy(Kind):
 
 @dataclass(eq=False)
 class Items(Kind):
-    """Any number of values of one kind, in a ``container``: list or tuple."""
+    """Any number of values of one kind."""
 
     item: Kind
-    container: type = list
 
 
 @dataclass(eq=False)
 class Fixed(Kind):
-    """As many values as there are kinds, in a ``container``: tuple or list."""
+    """As many values as there are kinds."""
 
     items: tuple[Kind, ...]
-    container: type = tuple
 
 
 @dataclass(eq=False)
@@ -110,7 +102,6 @@ class Mapping(Kind):
     """A dict of values of one kind, with any keys."""
 
     item: Kind
-    key: Any = str
 
 
 @dataclass(eq=False)
@@ -125,7 +116,6 @@ class Other(Kind):
     """Whatever else msgspec knows, or any JSON Schema: only ``schema`` is known of it."""
 
     schema: dict[str, Any]
-    hint: Any = None
 
 
 @dataclass(eq=False)
@@ -134,14 +124,12 @@ class Field:
 
     Attributes:
         name: What it is called in a map.
-        attribute: What it is called in Python.
         kind: Its values.
         required: Whether a map must have it.
         default: As it travels, or :data:`MISSING`.
     """
 
     name: str
-    attribute: str
     kind: Kind
     required: bool = True
     default: Any = MISSING

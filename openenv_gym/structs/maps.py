@@ -93,7 +93,7 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in _fields(value).values()]
     if isinstance(value, msgspec.Struct) or (dataclasses.is_dataclass(value) and cls is not type):
         return {name: _plain(item) for name, item in _fields(value).items()}
-    if cls is dict:
+    if isinstance(value, dict):
         return {_plain(key): _plain(item) for key, item in value.items()}
     if cls in (list, tuple, set, frozenset):
         return cls(map(_plain, value))
@@ -157,15 +157,10 @@ class _Plan(NamedTuple):
     arrays: bool
 
 
-_PLANS: dict[Any, _Plan] = {}
-
-
+@lru_cache(maxsize=1024)
 def _plan(cls: Any) -> _Plan:
-    plan = _PLANS.get(cls)
-    if plan is None:
-        kind = kind_of(cls)
-        plan = _PLANS[cls] = _Plan(kind, any(isinstance(one, Numpy) for one in walk(kind)))
-    return plan
+    kind = kind_of(cls)
+    return _Plan(kind, any(isinstance(one, Numpy) for one in walk(kind)))
 
 
 def from_map(cls: type[T] | Any, data: Any, *, where: str = "$") -> T:
@@ -185,20 +180,17 @@ def from_map(cls: type[T] | Any, data: Any, *, where: str = "$") -> T:
         ValidationError: A field is wrong, missing or unknown. ``details["path"]`` names it.
         ConfigError: ``cls`` cannot be decoded.
     """
-    plan = _plan(cls)
-    if isinstance(plan.kind, Either):
-        cls = _struct_of(plan.kind, data) or cls
-    prepared = _prepared(plan.kind, data, where) if plan.arrays else data
-    try:
-        return cast(T, _convert(prepared, cls))
-    except msgspec.ValidationError as exc:
-        if plan.arrays:
-            raise explained(exc, plan.kind, data, where) from exc
+    wanted: Any = cls
+    kind, arrays = _plan(wanted)
+    if isinstance(kind, Either) and (struct := _untagged(kind, data)):
+        kind, wanted = struct, struct.cls
     # Spellings are rare, so they are looked for only when something is wrong.
-    try:
-        return cast(T, _convert(_prepared(plan.kind, data, where), cls))
-    except msgspec.ValidationError as exc:
-        raise explained(exc, plan.kind, data, where) from exc
+    for prepare in (True,) if arrays else (False, True):
+        try:
+            return cast(T, _convert(_prepared(kind, data, where) if prepare else data, wanted))
+        except msgspec.ValidationError as exc:
+            wrong = exc
+    raise explained(wrong, kind, data, where) from wrong
 
 
 def _convert(data: Any, cls: Any) -> Any:
@@ -213,18 +205,18 @@ def _keep(cls: Any, data: Any) -> Any:
     return data
 
 
-def _struct_of(kind: Either, data: Any) -> Any:
-    """Return the class of a union that ``data`` belongs to, where msgspec would refuse the union."""
+def _untagged(kind: Either, data: Any) -> Object | None:
+    """Return which Struct of a union ``data`` is, where some have no tag: msgspec refuses those unions."""
     objects = [one for one in kind.options if isinstance(one, Object)]
-    untagged = [one for one in objects if one.tag is None]
-    if not untagged or len(objects) < 2 or not isinstance(data, dict):
+    if len(objects) < 2 or all(one.tag for one in objects) or not isinstance(data, dict):
         return None
-    chosen = _tagged(objects, data) or next((one for one in untagged if _has_names(one, data)), untagged[0])
-    return chosen.cls
+    return _object_of(objects, data)
 
 
-def _tagged(objects: list[Object], data: dict[Any, Any]) -> Object | None:
-    return next((one for one in objects if one.tag and data.get(one.tag[0]) == one.tag[1]), None)
+def _object_of(objects: list[Object], data: dict[Any, Any]) -> Object:
+    tagged = next((one for one in objects if one.tag and data.get(one.tag[0]) == one.tag[1]), None)
+    others = [one for one in objects if not one.tag] or objects
+    return tagged or next((one for one in others if _has_names(one, data)), others[0])
 
 
 def _has_names(kind: Object, data: dict[Any, Any]) -> bool:
@@ -273,7 +265,7 @@ def _option(kind: Either, data: Any) -> Kind:
     """Return the option that ``data`` looks like; msgspec decides whether it is one."""
     objects = [one for one in kind.options if isinstance(one, Object)]
     if isinstance(data, dict) and objects:
-        return _tagged(objects, data) or next((one for one in objects if one.tag is None), objects[0])
+        return _object_of(objects, data)
     fitting = [one for one in kind.options if _looks(one, data, kind)]
     return fitting[0] if fitting else Plain("any")
 

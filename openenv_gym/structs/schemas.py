@@ -39,44 +39,24 @@ _KEYWORDS = {
     "array": {"min_length": "minItems", "max_length": "maxItems"},
     "object": {"min_length": "minProperties", "max_length": "maxProperties"},
 }
-_OUTCOME: dict[str, dict[str, Any]] = {
-    "done": {"type": "boolean", "default": False, "title": "Done", "description": "The episode is over."},
-    "reward": {
-        "anyOf": [{"type": "boolean"}, {"type": "integer"}, {"type": "number"}, {"type": "null"}],
-        "default": None,
-        "title": "Reward",
-        "description": "Reward of the step.",
-    },
-    "metadata": {
-        "type": "object",
-        "additionalProperties": True,
-        "title": "Metadata",
-        "description": "What goes with it.",
-    },
-}
 
 
-def schema_of(cls: Any, *, outcome: bool = False) -> dict[str, Any]:
+def schema_of(cls: Any) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of the maps of ``cls``.
 
     Everything is inlined but Structs that hold themselves; those are in ``$defs``. Arrays are nested arrays,
     with ``dtype`` and ``shape`` beside their keywords. ``"NaN"``, ``"Infinity"`` and ``"-Infinity"`` are
-    accepted where the schema says ``number``; it doesn't mention them.
+    accepted where the schema says ``number``; it doesn't mention them. Fields that travel beside an
+    :class:`.Observation` are left out.
 
     Args:
         cls: A Struct, a dataclass, or another type that msgspec decodes.
-        outcome: Of an :class:`.Observation`, describe ``done``, ``reward`` and ``metadata`` too, as OpenEnv's
-            ``/schema`` does. Otherwise the fields that travel beside an observation are left out.
 
     Raises:
         ConfigError: A type in it cannot be resolved.
     """
-    kind = kind_of(cls)
     observation = isinstance(cls, type) and issubclass(cls, Observation)
-    schema = kind_schema(kind, exclude=BESIDE if observation else frozenset())
-    if observation and outcome:
-        schema["properties"].update({name: dict(each) for name, each in _OUTCOME.items()})
-    return schema
+    return kind_schema(kind_of(cls), exclude=BESIDE if observation else frozenset())
 
 
 def kind_schema(

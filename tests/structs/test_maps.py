@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from openenv_gym.errors import ConfigError, OpenEnvError, ValidationError, ValueNotCarriedError
+from openenv_gym.forms import form_of
 from openenv_gym.models import CallToolAction, ListToolsAction, Observation
 from openenv_gym.structs import from_map, to_map
 from openenv_gym.structs.maps import jsonable
@@ -191,6 +192,16 @@ def test_a_check_of_the_class_itself_is_a_validation_error() -> None:
         from_map(Even, {"number": 3})
 
 
+def test_what_is_unset_is_not_in_the_map() -> None:
+    class Odd(msgspec.Struct):
+        a: int | msgspec.UnsetType = msgspec.UNSET
+
+    assert to_map(Odd()) == to_map(Odd(), json=True) == {}
+    assert from_map(Odd, {}) == Odd()
+    assert form_of(Odd).from_value(form_of(Odd).to_value(Odd())) == Odd()
+    assert form_of(Odd).from_value(form_of(Odd).to_value(Odd(3))) == Odd(3)
+
+
 def test_types_that_cannot_be_told_apart_are_refused() -> None:
     class Odd(msgspec.Struct):
         value: str | dt.datetime
@@ -200,7 +211,9 @@ def test_types_that_cannot_be_told_apart_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [1 + 2j, object(), np.array([1j]), {(1, 2): 3}], ids=["complex", "object", "array", "key"]
+    "value",
+    [1 + 2j, object(), np.array([1j]), np.array(["2026-01-01"], "M8[ns]"), {(1, 2): 3}],
+    ids=["complex", "object", "array", "dates", "key"],
 )
 def test_what_json_cannot_say_is_an_error(value: Any) -> None:
     with pytest.raises(ValueNotCarriedError) as caught:

@@ -80,13 +80,9 @@ def test_the_schema_of_an_action() -> None:
     }
 
 
-def test_an_observation_is_described_with_or_without_its_outcome() -> None:
+def test_what_travels_beside_an_observation_is_not_in_its_schema() -> None:
     number = {"type": "integer", "minimum": 1, "maximum": 100, "default": 1}
     assert schema_of(Hint)["properties"] == {"number": number}
-    full = schema_of(Hint, outcome=True)["properties"]
-    assert list(full) == ["number", "done", "reward", "metadata"]
-    assert full["done"]["type"] == "boolean"
-    _valid({"number": 3, "reward": None, "done": True, "metadata": {"a": 1}}, schema_of(Hint, outcome=True))
 
 
 def test_members_of_a_union_are_told_by_their_tags() -> None:
