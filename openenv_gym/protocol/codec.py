@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from ..errors import LocalProtocolError, RemoteProtocolError
-from .messages import SUBPROTOCOL, Hello, Reply, Request, Resume
+from .messages import SUBPROTOCOL, Hello, Observation, Reply, Request, Resume, Transition
 from .values import unpack_ext
 
 __all__ = ["Greeting", "decode_first", "decode_reply", "decode_request", "encode"]
@@ -21,6 +23,18 @@ class Greeting(Hello, tag="hello"):
     env_kwargs: msgspec.Raw = msgspec.Raw(b"\xc0")
 
 
+#: From this size on of a reply its observations are not copied out of the frame.
+_LARGE = 32768
+
+
+class _LargeTransition(Transition, tag="transition"):
+    observations: memoryview | list[Any] | dict[Any, Any] | None
+
+
+class _LargeObservation(Observation, tag="observation"):
+    observations: memoryview | list[Any] | dict[Any, Any] | None = None
+
+
 #: msgspec raises RecursionError, not DecodeError, on a body that is nested too deeply, and before 0.22
 #: TypeError on a map whose key is no possible key.
 _MALFORMED = (msgspec.DecodeError, RecursionError, UnicodeDecodeError, TypeError)
@@ -29,6 +43,9 @@ _ENCODER = msgspec.msgpack.Encoder()
 _FIRST: msgspec.msgpack.Decoder[Greeting | Resume] = msgspec.msgpack.Decoder(Greeting | Resume)
 _REQUEST: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request, ext_hook=unpack_ext)
 _REPLY: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply, ext_hook=unpack_ext)
+_LARGE_REPLY: msgspec.msgpack.Decoder[_LargeTransition | _LargeObservation] = msgspec.msgpack.Decoder(
+    _LargeTransition | _LargeObservation, ext_hook=unpack_ext
+)
 
 
 def encode(message: Request | Reply) -> bytes:
@@ -70,13 +87,24 @@ def decode_request(frame: bytes | bytearray | memoryview) -> Request:
 def decode_reply(frame: bytes | bytearray | memoryview) -> Reply:
     """Return the reply in ``frame``.
 
+    Large observations are a view of the frame, where they are one column; they keep it from being freed.
+
     Raises:
         RemoteProtocolError: There is none.
     """
     try:
-        return _REPLY.decode(frame)
+        return _REPLY.decode(frame) if len(frame) < _LARGE else _decode_large(frame)
     except _MALFORMED as exc:
         raise _not_a_message(exc) from exc
+
+
+def _decode_large(frame: bytes | bytearray | memoryview) -> Reply:
+    try:
+        found = _LARGE_REPLY.decode(frame)
+    except _MALFORMED:  # another message, or one whose flaw is said there
+        return _REPLY.decode(frame)
+    kind = Transition if type(found) is _LargeTransition else Observation
+    return kind(*msgspec.structs.astuple(found))
 
 
 def _not_a_message(exc: Exception) -> RemoteProtocolError:

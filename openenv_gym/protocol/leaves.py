@@ -19,6 +19,7 @@ __all__ = ["ArrayColumn", "IntColumn", "JsonColumn", "TextColumn", "json_flaw"]
 
 _ARRAYS = (np.ndarray, np.generic, list, tuple, bool, int, float)
 _PYTHON = (bool, int, float)
+_BYTES = (bytes, memoryview)
 _JSON_SCALARS = frozenset((type(None), bool, int, float, str))
 _FORMATS = {"i1": "<b", "u1": "<B", "i2": "<h", "u2": "<H", "i4": "<i", "u4": "<I", "i8": "<q", "u8": "<Q"}
 #: Kinds of dtypes that an observation is cast from, by the kind of the space's dtype.
@@ -55,7 +56,7 @@ class ArrayColumn(Column):
         return self.write([value], path, warn)
 
     def decode_one(self, column: Any) -> Any:
-        if type(column) is bytes and len(column) == self._size and not self._checked and self._size:
+        if type(column) in _BYTES and len(column) == self._size and not self._checked and self._size:
             # over memory of its own, like a copy, in half the time
             return np.ndarray(self.shape, self.dtype, bytearray(column))
         return self.decode(column, 1)[0]
@@ -89,7 +90,7 @@ class ArrayColumn(Column):
     def _rows(self, column: Any, n: int) -> np.ndarray[Any, Any]:
         """Return the items of a raw column as a read-only array; sizes are compared first."""
         size = n * (self._size or 1)
-        if type(column) is not bytes or len(column) != size:
+        if type(column) not in _BYTES or len(column) != size:
             raise ValueError(f"{size} bytes were due")
         if not self._size:
             return np.empty((n, *self.shape), self.dtype)

@@ -8,6 +8,7 @@ The usual case, one whole binary message in the buffer, is settled by a few comp
 from __future__ import annotations
 
 from ..errors import LocalProtocolError, OpenEnvError
+from .bodies import Bodies
 from .deflate import inflate
 from .frames import BINARY, CLOSE, CONT, FIN, MASKED, PONG, RSV1, RSV23, TEXT, Frame, wrong
 from .masking import apply_mask
@@ -46,6 +47,7 @@ class FrameReader:
     """
 
     __slots__ = (
+        "_bodies",
         "_body",
         "_calm",
         "_compression",
@@ -84,6 +86,7 @@ class FrameReader:
         self._compression = compression
         self._first = 0  # first byte of the fragmented message under way
         self._partial: bytearray | None = None  # its payload so far; None: it is being dropped
+        self._bodies = Bodies()
         self._body: bytearray | None = None  # payload of the frame under way, when larger than the buffer
         self._head = 0  # its first byte, size, key, and how much of it is there
         self._size = 0
@@ -248,7 +251,7 @@ class FrameReader:
     def _begin(self, first: int, size: int, payload: int) -> None:
         """Give a frame that is larger than the buffer a place of its own."""
         there = self._start + payload
-        body = bytearray(min(size, _TRUSTED))
+        body = self._bodies.take(size) if size <= _TRUSTED else bytearray(_TRUSTED)
         filled = self.end - there
         body[:filled] = self.buffer[there : self.end]
         self._key = bytes(self.buffer[there - 4 : there])

@@ -94,11 +94,10 @@ class Channel(Sender):
                     return event
             begun = 0.0 if silence is None else monotonic()
             while True:
-                poller = self._poller
-                if poller is None or reader.target is not reader.buffer or poller.receive(reader) <= 0:
+                if self._poller is None or self._poll(self._poller) <= 0:
                     self._block(deadline, silence, begun)
-                    if poller is not None:
-                        poller.learn()
+                    if self._poller is not None:
+                        self._poller.learn()
                 self.last_received = monotonic()
                 message = reader.next()
                 if isinstance(message, Frame):
@@ -236,6 +235,14 @@ class Channel(Sender):
                 "a text message came where only binary ones are spoken; the connection is closed",
                 close_code=1003,
             )
+
+    def _poll(self, poller: Poller) -> int:
+        """Receive without sleeping; return as :meth:`Poller.receive` does."""
+        reader = self._reader
+        if reader.target is reader.buffer:
+            return poller.receive(reader)
+        more = repeat(reader.target), repeat(0), repeat(self._io.now)
+        return poller.follow(reader, map(self._io.recv_into, *more))
 
     def _block(self, deadline: float | None, silence: float | None, begun: float) -> None:
         """Wait until something arrives."""

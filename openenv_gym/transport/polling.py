@@ -94,6 +94,23 @@ class Poller:
                     self._limit = max(limit + (2 * (now - begun) - limit) * _PACE, _SHORT)
                 return reader.arrived
 
+    def follow(self, reader: FrameReader, tries: Iterator[int]) -> int:
+        """Receive more of a message under way, which cannot be far; return as :meth:`receive` does."""
+        if self._pause:
+            return -1
+        begun = before = now = monotonic()
+        while now - begun <= _SHORT and now - before <= _CROWDED:
+            before = now
+            try:
+                for reader.arrived in tries:
+                    break
+            except BlockingIOError:
+                os.sched_yield()
+                now = monotonic()
+            else:
+                return reader.arrived
+        return -1
+
     def learn(self) -> None:
         """Note that what :meth:`receive` did not wait for has come."""
         if self._begun is not None:

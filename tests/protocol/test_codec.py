@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from openenv_gym.errors import LocalProtocolError, RemoteProtocolError
@@ -20,11 +21,13 @@ from openenv_gym.protocol.messages import (
     Error,
     Hello,
     Limits,
+    Observation,
     Reply,
     Request,
     Reset,
     Resume,
     Step,
+    Transition,
     Value,
 )
 from openenv_gym.protocol.session import Session, Side
@@ -263,3 +266,50 @@ def test_constructor_arguments_take_no_time_before_there_is_a_session() -> None:
 def test_nothing_else_begins_a_connection(frame: bytes) -> None:
     with pytest.raises(RemoteProtocolError, match="a connection begins with 'hello' or 'resume'"):
         decode_first(frame)
+
+
+# -- large replies
+
+_BIG = bytes(range(256)) * 200
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Transition(7, _BIG, b"r", b"f", [{"a": 1}], None, _BIG, [{}], [1, 2], ["w"], [], {"x": _BIG}),
+        Observation(7, _BIG, [{"a": [_BIG]}], b"l", ["w"]),
+    ],
+    ids=["transition", "observation"],
+)
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_large_observations_are_a_view_of_their_frame(reply: Any, kind: Any) -> None:
+    frame = kind(encode(reply))
+    found: Any = decode_reply(frame)
+    assert type(found) is type(reply)
+    assert found == reply
+    assert type(found.observations) is memoryview
+    assert all(type(value) is not memoryview for value in msgspec.structs.astuple(found)[2:])
+    assert np.shares_memory(np.frombuffer(frame, np.uint8), np.frombuffer(found.observations, np.uint8))
+
+
+@pytest.mark.parametrize("column", [["text" * 9000], {"a": _BIG, "b": [None]}, None])
+def test_other_large_columns_are_what_they_are_in_small_replies(column: Any) -> None:
+    reply = Transition(7, column, b"r", b"f", [{"fill": _BIG}])
+    assert decode_reply(encode(reply)) == reply
+    assert msgspec.structs.astuple(decode_reply(encode(reply)))[1] == column
+
+
+def test_other_large_replies_are_not_affected() -> None:
+    reply = Value(7, [_BIG])
+    assert decode_reply(encode(reply)) == reply
+
+
+def test_flaws_of_large_replies_are_named_like_those_of_small_ones() -> None:
+    body = msgspec.msgpack.decode(encode(Transition(7, b"", b"", b"")))
+    texts = []
+    for observations in (b"", _BIG):
+        frame = msgspec.msgpack.encode(body | {"observations": observations, "more": 1})
+        with pytest.raises(RemoteProtocolError, match="more") as caught:
+            decode_reply(frame)
+        texts.append(caught.value.message)
+    assert texts[0] == texts[1]

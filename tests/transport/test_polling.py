@@ -166,6 +166,35 @@ def test_a_yield_may_take_an_eighth_of_what_it_tries_for(script: Script) -> None
     assert script.yields == 1
 
 
+def follow(script: Script, poller: Poller, comes_after: int) -> int:
+    script.yields, script.comes_after = 0, comes_after
+    return poller.follow(FrameReader(client=True), iter(script))
+
+
+def test_the_rest_of_a_message_is_tried_for_before_the_core_is_yielded(script: Script) -> None:
+    poller = Poller(iter(script))
+    assert follow(script, poller, -1) == 5
+    assert script.yields == 0
+    assert follow(script, poller, 3) == 5
+    assert script.yields == 4
+
+
+def test_the_rest_of_a_message_is_not_waited_for_long(script: Script) -> None:
+    poller = Poller(iter(script))
+    assert follow(script, poller, NEVER) == -1
+    assert 119 <= script.yields <= 122
+    script.yield_takes = 21e-6
+    assert follow(script, poller, 1) == -1
+    assert script.yields == 1
+
+
+def test_while_polling_does_not_pay_the_rest_of_a_message_is_not_tried_for(script: Script) -> None:
+    script.yield_takes = 1e-3
+    poller = Poller(iter(script))
+    assert script.receive(poller, 0) == -1
+    assert follow(script, poller, -1) == -1
+
+
 def test_the_end_of_the_connection_is_passed_on(script: Script) -> None:
     script.size = 0
     assert script.receive(Poller(iter(script)), 0) == 0
