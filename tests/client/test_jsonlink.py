@@ -211,9 +211,7 @@ def test_a_lost_connection_is_a_lost_session() -> None:
 
     with serving_json(cut) as server:
         link = link_to(server)
-        with pytest.raises(
-            errors.SessionLostError, match="the connection was lost .*reset.. starts a new one"
-        ):
+        with pytest.raises(errors.SessionLostError, match="the connection was lost .*reset.. starts"):
             ask(link, "reset", {})
         assert link.over
         with pytest.raises(errors.SessionLostError, match="with it the session"):
@@ -222,17 +220,19 @@ def test_a_lost_connection_is_a_lost_session() -> None:
 
 @pytest.mark.parametrize(
     "reply",
-    ["{", "[]", '"x"', '{"type": "state", "data": {}}', '{"type": "observation"}', "\ud800", b"x"]
-    + ['{"type": "observation", "data": {"observation": [], "done": false}}']
-    + ['{"type": "observation", "data": {"observation": {}, "done": "no"}}'],
+    [
+        "{",
+        "[]",
+        '"x"',
+        '{"type": "state", "data": {}}',
+        '{"type": "observation"}',
+        '{"type": "observation", "data": {"observation": [], "done": false}}',
+        '{"type": "observation", "data": {"observation": {}, "done": "no"}}',
+        b"x",
+    ],
 )
 def test_a_reply_that_is_none_ends_the_session(reply: Any) -> None:
-    text = reply.encode("utf-8", "surrogatepass") if isinstance(reply, str) else reply
-
-    def answer(message: dict[str, Any], connection: int) -> Any:
-        return text.decode() if reply not in ("\ud800", b"x") else b"x"
-
-    with serving_json(answer) as server:
+    with serving_json(lambda message, number: reply) as server:
         link = link_to(server)
         with pytest.raises(errors.RemoteProtocolError):
             ask(link, "reset", {})

@@ -1,0 +1,185 @@
+"""Actions to what is sent, replies to results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+
+from openenv_gym.client.parsing import (
+    action_map,
+    parsed_result,
+    parsed_state,
+    tool_of,
+    types_in_bases,
+    unwrapped,
+)
+from openenv_gym.client.typed import EnvClient
+from openenv_gym.errors import ValidationError
+from openenv_gym.models import (
+    Action,
+    CallToolAction,
+    CallToolObservation,
+    ListToolsAction,
+    ListToolsObservation,
+    Observation,
+    State,
+    Tool,
+    ToolError,
+)
+
+
+class Move(Action):
+    to: int = 0
+
+
+class Place(Observation):
+    at: int
+
+
+class Model:
+    """What pydantic's models look like from outside."""
+
+    model_fields = {"at": None, "done": None, "reward": None}
+
+    def __init__(self, **fields: Any) -> None:
+        self.fields = fields
+
+    @classmethod
+    def model_validate(cls, fields: dict[str, Any]) -> Model:
+        return cls(**fields)
+
+    def model_dump(self) -> dict[str, Any]:
+        return dict(self.fields)
+
+
+@dataclass
+class Plain:
+    to: int
+
+
+class Bare(msgspec.Struct):
+    at: int
+
+
+def payload(**observation: Any) -> dict[str, Any]:
+    return {"observation": observation, "reward": 0.5, "done": True, "truncated": True, "metadata": {"m": 1}}
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        (Move(to=3), {"to": 3}),
+        (Move(to=3, metadata={"a": 1}), {"to": 3, "metadata": {"a": 1}}),
+        ({"to": 3, "metadata": {}}, {"to": 3, "metadata": {}}),
+        (Plain(3), {"to": 3}),
+        (Model(to=3, metadata={}), {"to": 3}),
+        (ListToolsAction(), {"type": "list_tools"}),
+        (
+            CallToolAction(tool_name="t", arguments={"a": 1}),
+            {"type": "call_tool", "tool_name": "t", "arguments": {"a": 1}},
+        ),
+        (
+            CallToolAction(tool_name="t", timeout=2.0),
+            {"type": "call_tool", "tool_name": "t", "arguments": {}, "timeout": 2.0},
+        ),
+    ],
+)
+def test_actions_are_sent_as_their_fields(action: Any, expected: dict[str, Any]) -> None:
+    assert action_map(action) == expected
+
+
+@pytest.mark.parametrize("action", [3, "left", None, Plain])
+def test_what_has_no_fields_is_no_action(action: Any) -> None:
+    with pytest.raises(ValidationError, match="a Struct, or a dict of its fields"):
+        action_map(action)
+
+
+def test_an_observation_is_of_its_class_and_has_what_stands_beside_it() -> None:
+    result = parsed_result(Place, payload(at=3))
+    expected = Place(at=3, done=True, truncated=True, reward=0.5, metadata={"m": 1})
+    assert result.observation == expected
+    assert (result.reward, result.done, result.terminated, result.truncated) == (0.5, True, False, True)
+    assert result.metadata == {"m": 1}
+
+
+def test_done_without_more_is_terminated() -> None:
+    result = parsed_result(None, {"observation": {"at": 1}, "done": True})
+    assert (result.observation, result.terminated, result.truncated) == ({"at": 1}, True, False)
+    assert (result.reward, result.metadata) == (None, {})
+
+
+def test_other_classes_get_what_they_have_fields_for() -> None:
+    assert parsed_result(Model, payload(at=3)).observation.fields == {"done": True, "reward": 0.5, "at": 3}
+    assert parsed_result(Bare, payload(at=3)).observation == Bare(3)
+
+
+def test_a_wrong_observation_is_named_by_its_field() -> None:
+    with pytest.raises(ValidationError) as caught:
+        parsed_result(Place, payload(at="x"))
+    assert caught.value.details["path"] == "$.at"
+
+
+RESULT = {"content": [{"type": "text", "text": "7"}], "data": 7, "is_error": False}
+
+
+@pytest.mark.parametrize("cls", [Place, Observation, CallToolObservation])
+def test_answers_to_tool_actions_are_recognised(cls: Any) -> None:
+    called = parsed_result(cls, payload(tool_name="add", result=RESULT, error=None)).observation
+    assert type(called) is CallToolObservation
+    assert (called.tool_name, called.result, called.error, called.reward) == ("add", 7, None, 0.5)
+    error = {"error_type": "timeout", "message": "late"}
+    failed = parsed_result(cls, payload(tool_name="add", result=None, error=error)).observation
+    assert failed.error == ToolError(error_type="timeout", message="late")
+
+
+def test_tools_are_listed_however_their_schemas_are_spelled() -> None:
+    tools = [{"name": "a", "inputSchema": {"type": "object"}, "description": None}, {"name": "b"}]
+    listed = parsed_result(Place, payload(tools=tools)).observation
+    assert type(listed) is ListToolsObservation
+    assert listed.tools == [Tool(name="a", input_schema={"type": "object"}), Tool(name="b")]
+    assert tool_of({"name": "c", "output_schema": {"x": 1}}).output_schema == {"x": 1}
+    with pytest.raises(ValidationError, match="name"):
+        tool_of({})
+
+
+def test_dicts_stay_dicts_with_the_result_of_a_tool_taken_out() -> None:
+    fields = {"tool_name": "add", "result": RESULT, "error": None}
+    assert parsed_result(None, payload(**fields)).observation == {**fields, "result": 7}
+
+
+@pytest.mark.parametrize("result", [{"data": 7}, {"x": 1}, 7, None, [RESULT]])
+def test_what_only_looks_like_a_result_object_is_left_alone(result: Any) -> None:
+    assert unwrapped(result) == result
+    assert unwrapped(RESULT) == 7
+
+
+def test_states_are_of_their_class_or_dicts() -> None:
+    assert parsed_state(State, {"episode_id": "e", "step_count": 3}) == State(episode_id="e", step_count=3)
+    assert parsed_state(None, {"a": 1}) == {"a": 1}
+
+
+T = TypeVar("T")
+
+
+def test_types_are_read_from_the_bases_unless_they_are_set() -> None:
+    class Typed(EnvClient[Move, Place, State]):
+        pass
+
+    class Open(EnvClient[Move, T, dict[str, Any]]):
+        observation_type = Place
+
+    class Inherits(Typed):
+        pass
+
+    assert (Typed.action_type, Typed.observation_type, Typed.state_type) == (Move, Place, State)
+    assert (Open.action_type, Open.observation_type, Open.state_type) == (Move, Place, None)
+    assert Inherits.observation_type is Place
+
+    class Other:
+        pass
+
+    types_in_bases(Other, EnvClient)
+    assert not hasattr(Other, "action_type")
