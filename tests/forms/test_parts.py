@@ -101,6 +101,7 @@ def test_other_data_is_refused(part: Part, data: Any) -> None:
         (RealPart(0, 1), "1"),
         (TextPart(0, 3), 1),
         (ChoicePart(("a",)), 1),
+        (ChoicePart(("a",)), 2**70),
         (ChoicePart(("a",)), -1),
         (ChoicePart(("a",)), True),
         (_PAIR, np.zeros(3, np.float32)),

@@ -62,6 +62,8 @@ def test_numbers_that_json_has_not_come_back(dtype: Any) -> None:
         (gs.Discrete(3, start=1), 0, "$", "expected an int from 1 to 3, got int: 0"),
         (gs.Discrete(3), 1.0, "$", "got float: 1.0"),
         (gs.Discrete(3), True, "$", "got bool: True"),
+        (gs.Discrete(3), 2**70, "$", "expected an int from 0 to 2"),
+        (gs.Box(0, 9, (1,), np.int64), [2**70], "$", "numbers from"),
         (gs.MultiBinary(2), [0, 2], "$", "zeros and ones"),
         (gs.MultiDiscrete([2, 3], start=[1, 0]), [0, 0], "$", "ints of MultiDiscrete"),
         (gs.MultiDiscrete([2, 3]), [1, 3], "$", "ints of MultiDiscrete"),
