@@ -17,7 +17,7 @@ IN_CI = os.environ.get("OPENENV_CI") == "1"
 
 # The user's own client settings must not reach the tests, nor their screen.
 for _name in [name for name in os.environ if name.startswith("OPENENV_")]:
-    if _name not in ("OPENENV_CI", "OPENENV_HYPOTHESIS"):
+    if _name not in ("OPENENV_CI", "OPENENV_HYPOTHESIS", "OPENENV_VENV"):
         del os.environ[_name]
 # A shell's background jobs ignore Ctrl-C, and so would every server that a test sends it to.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
