@@ -53,7 +53,7 @@ def open_session(opener: Opener, *, patient: bool) -> Connection | ForeignConnec
     try:
         if opener.hello.render_mode is not None:
             raise ConfigError(
-                f"{opener.endpoint} speaks OpenEnv's JSON, which renders nothing: no render_mode"
+                f"{opener.endpoint} speaks OpenEnv's JSON, which renders nothing; leave out render_mode"
             )
         return ForeignConnection(link, opener.fetch("/schema"), str(opener.endpoint))
     except BaseException:
@@ -182,7 +182,7 @@ class ForeignConnection:
         try:
             action = schema_form(schemas["action"], exclude={"metadata"})
             observation = schema_form(_observation_schema(schemas), exclude=BESIDE)
-        except (LookupError, TypeError, ConfigError) as exc:
+        except (LookupError, TypeError, AttributeError, ConfigError) as exc:
             raise RemoteProtocolError(
                 f"{self._server}/schema does not say what actions and observations look like: {exc!r}",
                 server=self._server,

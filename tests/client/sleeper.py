@@ -70,7 +70,7 @@ class Sleeper(Environment[Nap, Slept, Sleeps]):
     @tool(timeout=0.05)
     def hang(self) -> None:
         """Take too long."""
-        time.sleep(0.3)
+        time.sleep(0.8)
 
 
 class SleeperClient(EnvClient[Nap, Slept, Sleeps]):

@@ -56,10 +56,10 @@ def test_one_thread_looks_at_all_links_until_they_are_over() -> None:
 
 
 def test_a_link_that_was_dropped_is_not_kept() -> None:
-    link = Link()
-    attend_to(link)
-    assert eventually(lambda: link.attended > 0)
-    del link
+    links = [Link()]
+    attend_to(links[0])
+    assert eventually(lambda: links[0].attended > 0)
+    links.clear()
 
     def gone() -> bool:
         gc.collect()

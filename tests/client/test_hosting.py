@@ -158,7 +158,5 @@ def test_without_a_provider_ours_of_that_name_is_taken(monkeypatch: pytest.Monke
     assert host_of_image("echo:1", None, {"a": 1}).provider.options == {"a": 1}
     assert host_of_space("a/b", None, {"workers": 2}, docker=False).provider.target.endswith("spaces/a/b")
     assert asked == ["docker", "uv"]
-    with pytest.raises(
-        ConfigError, match="no such provider; or pass provider=, an object that starts 'echo:1'"
-    ):
+    with pytest.raises(ConfigError, match="no such provider; or pass provider=, an object"):
         host_of_image("echo:1", None, {})

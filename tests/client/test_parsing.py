@@ -42,7 +42,7 @@ class Place(Observation):
 class Model:
     """What pydantic's models look like from outside."""
 
-    model_fields = {"at": None, "done": None, "reward": None}
+    model_fields = ("at", "done", "reward")
 
     def __init__(self, **fields: Any) -> None:
         self.fields = fields
