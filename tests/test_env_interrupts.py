@@ -14,6 +14,7 @@ from openenv_gym.env import RemoteEnv
 from openenv_gym.errors import InterruptedStepError
 from openenv_gym.protocol import messages as m
 from openenv_gym.providers.base import _shared
+from tests.support.interrupts import interrupter
 from tests.test_env import counting, scripted
 
 
@@ -97,41 +98,23 @@ def test_another_thread_waits_while_a_step_is_under_way() -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")
 def test_no_interrupt_whenever_it_comes_loses_or_invents_a_step() -> None:
-    rng = random.Random(0)
-    armed = False
-
-    def interrupt(number: int, frame: object) -> None:
-        if armed:
-            raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGALRM, interrupt)
     env = RemoteEnv("tests.support.faultenvs:CounterEnv", provider="inprocess", step_timeout=30.0)
     try:
         env.reset()
-        steps = interrupts = 0
-        while interrupts < 300:
-            observation = None
-            try:
-                armed = True
-                signal.setitimer(signal.ITIMER_REAL, 1e-6 + rng.random() * 6e-4, 1e-6 + rng.random() * 5e-5)
-                observation = env.step(0)[0]
-                armed = False
-            except KeyboardInterrupt:
-                armed = False
-                interrupts += 1
-            finally:
-                armed = False
-                signal.setitimer(signal.ITIMER_REAL, 0)
-            if observation is None:
+        steps = 0
+        with interrupter(random.Random(0), 6e-4) as interrupts:
+            while interrupts.count < 300:
                 try:
-                    observation = env.step(0)[0]
-                except InterruptedStepError:
-                    observation = env.reset()[0]
-                    steps = -1
-            steps += 1
-            assert observation == steps
+                    observation = interrupts.call(lambda: env.step(0)[0])
+                except KeyboardInterrupt:
+                    try:
+                        observation = env.step(0)[0]
+                    except InterruptedStepError:
+                        observation = env.reset()[0]
+                        steps = -1
+                steps += 1
+                assert observation == steps
     finally:
-        signal.signal(signal.SIGALRM, previous)
         env.close()
         for provider in _shared.values():
             provider.stop()

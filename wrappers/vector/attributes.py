@@ -15,6 +15,7 @@ from .fleet import Part
 __all__ = ["LaneAttributes"]
 
 _Arguments = Callable[[Part], Sequence[Any]]
+_Take = Callable[[list[Any]], Any]
 
 
 class LaneAttributes:
@@ -29,16 +30,14 @@ class LaneAttributes:
     native: bool = False
 
     @abstractmethod
-    def _ask(self, kind: type, arguments: _Arguments) -> list[Any]:
-        """Send a request to every session and return the replies."""
+    def _ask(self, kind: type, arguments: _Arguments, take: _Take) -> Any:
+        """Send a request to every session and return what ``take`` makes of the replies."""
 
     def render(self) -> tuple[Any, ...] | None:
         """Return a frame of each lane."""
-        replies = self._ask(Render, lambda part: ())
-        if not self.native:
-            return tuple(frame for reply in replies for frame in reply.frames)
-        frames = [reply.frames[0] for reply in replies]
-        return None if all(frame is None for frame in frames) else tuple(f for each in frames for f in each)
+        take = _native_frames if self.native else _frames
+        frames: tuple[Any, ...] | None = self._ask(Render, lambda part: (), take)
+        return frames
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Call a method of each lane, at most once; of an attribute that is no method return the value.
@@ -58,12 +57,13 @@ class LaneAttributes:
         if self.native:
             return self._call_native("call", name, *args, **kwargs)
         if not args and not kwargs:
-            replies = self._asked(name, Get, lambda part: (name,))
+            replies: list[Any] = self._asked(name, Get, lambda part: (name,), list)
             if not any(reply.callable for reply in replies):
                 return _joined(replies)
         given = [pack(value, f"{name}() argument {index}") for index, value in enumerate(args)]
         named = {key: pack(value, f"{name}({key})") for key, value in kwargs.items()}
-        return _joined(self._asked(name, Call, lambda part: (name, given, named)))
+        values: tuple[Any, ...] = self._asked(name, Call, lambda part: (name, given, named), _joined)
+        return values
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Return an attribute of each lane; of a method what it returns. Errors as for :meth:`call`."""
@@ -92,20 +92,22 @@ class LaneAttributes:
         packed = [pack(value, f"{name} of lane {lane}") for lane, value in enumerate(values)]
         if self.native:
             self._asked(
-                "set_attr", Call, lambda part: ("set_attr", [name, packed[part.first : part.stop]], {})
+                "set_attr", Call, lambda part: ("set_attr", [name, packed[part.first : part.stop]], {}), list
             )
         else:
-            self._asked(name, Set, lambda part: (name, packed[part.first : part.stop]))
+            self._asked(name, Set, lambda part: (name, packed[part.first : part.stop]), list)
 
     def _call_native(self, method: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         given = [pack(value, f"{method}() argument {index}") for index, value in enumerate(args)]
         named = {key: pack(value, f"{method}({key})") for key, value in kwargs.items()}
-        replies = self._asked(method, Call, lambda part: (method, given, named))
-        return tuple(value for reply in replies for value in reply.values[0])
+        values: tuple[Any, ...] = self._asked(
+            method, Call, lambda part: (method, given, named), _native_values
+        )
+        return values
 
-    def _asked(self, name: str, kind: type, arguments: _Arguments) -> list[Any]:
+    def _asked(self, name: str, kind: type, arguments: _Arguments, take: _Take) -> Any:
         try:
-            return self._ask(kind, arguments)
+            return self._ask(kind, arguments, take)
         except VectorEnvError as exc:
             missing = [
                 isinstance(error, RemoteEnvironmentError) and error.details.get("type") == "AttributeError"
@@ -119,3 +121,16 @@ class LaneAttributes:
 
 def _joined(replies: list[Any]) -> tuple[Any, ...]:
     return tuple(value for reply in replies for value in reply.values)
+
+
+def _native_values(replies: list[Any]) -> tuple[Any, ...]:
+    return tuple(value for reply in replies for value in reply.values[0])
+
+
+def _frames(replies: list[Any]) -> tuple[Any, ...]:
+    return tuple(frame for reply in replies for frame in reply.frames)
+
+
+def _native_frames(replies: list[Any]) -> tuple[Any, ...] | None:
+    frames = [reply.frames[0] for reply in replies]
+    return None if all(frame is None for frame in frames) else tuple(f for each in frames for f in each)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from multiprocessing import TimeoutError as WaitTimeout
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError
 
-from openenv_gym.client.deadline import deadline_in
 from openenv_gym.errors import ConfigError, InvalidActionError, ResetNeededError
 
+from .calls import Calls, wait
 from .failures import describe_lanes
 from .ready import Batch, Ready
 from .stepper import Stepper
@@ -31,6 +31,7 @@ class FirstReady:
     native: bool
     _stepper: Stepper
     _ready: Ready
+    _calls: Calls
 
     def send(self, actions: Any, lanes: Sequence[int] | np.ndarray[Any, Any] | None = None) -> None:
         """Send actions for some lanes and wait for nothing; :meth:`recv` gives their results.
@@ -78,11 +79,10 @@ class FirstReady:
             raise NoAsyncCallError(
                 f"recv() is to wait for {count} lanes, and {sent} of them were sent", "recv"
             )
-        try:
-            batch: Batch = self._guarded(self._ready.receive, count, only, deadline_in(timeout))
-            return batch
-        except TimeoutError as exc:
-            raise WaitTimeout(f"not {count} lanes were ready within {timeout} s; recv() waits on") from exc
+        late = f"not {count} lanes were ready within {timeout} s; recv() waits on"
+        receive = partial(self._ready.receive, count, only)
+        batch: Batch = self._calls.run("recv", wait, receive, timeout, late)
+        return batch
 
     def send_whole(self, actions: Any, lanes: Sequence[int]) -> None:
         """As :meth:`send`, for lanes whose results will be received together."""
@@ -116,7 +116,7 @@ class FirstReady:
                 f"there is no episode to step in {describe_lanes(unready)}; reset there. Nothing was sent.",
                 lanes=unready,
             )
-        self._guarded(lambda: self._ready.send(actions, chosen, whole=whole))
+        self._calls.run("send", partial(self._ready.send, actions, chosen, whole=whole))
 
     def _indices(self, lanes: Any) -> list[int]:
         found = np.asarray(lanes)
@@ -137,14 +137,6 @@ class FirstReady:
                 "recv",
             )
 
-    def _settle_for_reset(self, mask: np.ndarray[Any, Any] | None) -> None:
-        self._check_received("reset", mask)
-        self._guarded(self._ready.settle)
-
     @abstractmethod
-    def _check_free(self, call: str, *, interrupted: bool = False) -> None:
+    def _check_free(self, call: str) -> None:
         """Check that a call may begin."""
-
-    @abstractmethod
-    def _guarded(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Call something; an interrupt leaves nothing outstanding."""

@@ -126,6 +126,16 @@ class Part:
         if connection is not None:
             connection.drop()
 
+    def give_up(self) -> None:
+        """Give up an interrupted request, or a session whose opening was interrupted."""
+        connection = self.connection
+        if connection is None or connection.over:
+            return
+        if hasattr(connection, "wire"):
+            connection.wire.abandon()
+        else:
+            self.lose(SessionLostError("its opening was interrupted", server=self.server))
+
     def stepped(self) -> None:
         """Note a step that went well; after enough of them the losses before are forgotten."""
         self._steady += 1

@@ -6,13 +6,12 @@ import copy as copying
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from multiprocessing import TimeoutError as WaitTimeout
 from typing import Any, NoReturn
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.error import AlreadyPendingCallError, ClosedEnvironmentError, NoAsyncCallError
+from gymnasium.error import ClosedEnvironmentError, NoAsyncCallError
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
@@ -21,13 +20,14 @@ from openenv_gym.client.deadline import deadline_in
 from openenv_gym.client.opening import take_target
 from openenv_gym.client.secrets import redact
 from openenv_gym.client.sync import CLOSE_TIMEOUT
-from openenv_gym.errors import ConfigError, InterruptedStepError, NotCopyableError, ResetNeededError
+from openenv_gym.errors import ConfigError, NotCopyableError, ResetNeededError
 from openenv_gym.protocol.messages import Welcome
 from openenv_gym.protocol.specs import from_spec
 
 from .arguments import Arguments, autoreset_of, take_arguments
 from .asking import ask_all
 from .attributes import LaneAttributes
+from .calls import Calls
 from .failures import describe_lanes
 from .first_ready import FirstReady
 from .fleet import Fleet, openers_of
@@ -85,8 +85,6 @@ class RemoteVectorEnv(FirstReady, LaneAttributes, gym.vector.VectorEnv[Any, Any,
     metadata: dict[str, Any] = {"render_modes": ["rgb_array", "ansi"]}  # noqa: RUF012 - Gymnasium's own form
 
     _fleet: Fleet | None = None
-    _pending: str = ""
-    _interrupted: bool = False
     _watch: LaneWatch | None = None
     _spec: EnvSpec | None = None
 
@@ -145,6 +143,7 @@ class RemoteVectorEnv(FirstReady, LaneAttributes, gym.vector.VectorEnv[Any, Any,
                 self._watch = LaneWatch(arguments.num_envs)
                 self._watch.attach(self._stepper)
             self._ready = Ready(self._stepper, arguments.num_envs)
+            self._calls = Calls(self._stepper.interrupted, self._ready.forget)
         except BaseException:
             fleet.close()
             raise
@@ -168,8 +167,9 @@ class RemoteVectorEnv(FirstReady, LaneAttributes, gym.vector.VectorEnv[Any, Any,
             ResetNeededError: Lanes have no episode; nothing was sent.
             VectorEnvError: Lanes failed; it has the results of the others.
         """
-        self.step_async(actions)
-        return self.step_wait()
+        self._check_step("step")
+        result: _Step = self._calls.run("step", self._step, actions)
+        return result
 
     def step_async(self, actions: Any) -> None:
         """Send the actions; :meth:`step_wait` returns what comes of them. Errors as for :meth:`step`.
@@ -178,11 +178,8 @@ class RemoteVectorEnv(FirstReady, LaneAttributes, gym.vector.VectorEnv[Any, Any,
             AlreadyPendingCallError: Another call was sent and not waited for.
             ClosedEnvironmentError: The environment is closed.
         """
-        self._check_free("step_async")
-        self._check_received("step_async")
-        if np.count_nonzero(self._stepper.unready):
-            self._refuse_step()
-        self._post("step", self._stepper.post_step, actions)
+        self._check_step("step_async")
+        self._calls.post("step", self._stepper.post_step, actions)
 
     def step_wait(self, timeout: float | None = None) -> _Step:
         """Return what :meth:`step` returns.
@@ -194,7 +191,8 @@ class RemoteVectorEnv(FirstReady, LaneAttributes, gym.vector.VectorEnv[Any, Any,
             NoAsyncCallError: There was no :meth:`step_async`.
             multiprocessing.TimeoutError: Not all is there yet; the call goes on, and may be waited for again.
         """
-        result: _Step = self._wait("step", self._stepper.collect_step, timeout)
+        self._check_wait("step")
+        result: _Step = self._calls.collect(self._stepper.collect_step, timeout)
         return result
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -213,28 +211,19 @@ class RemoteVectorEnv(FirstReady, LaneAttributes, gym.vector.VectorEnv[Any, Any,
             ValueNotCarriedError: ``options`` hold something that has no form on the wire.
             VectorEnvError: Lanes failed; it has the results of the others.
         """
-        self.reset_async(seed=seed, options=options)
-        return self.reset_wait()
+        seeds, rest, mask = self._reset_arguments("reset", seed, options)
+        result: tuple[Any, dict[str, Any]] = self._calls.run("reset", self._reset, seeds, rest, mask)
+        return result
 
     def reset_async(self, seed: Any = None, options: dict[str, Any] | None = None) -> None:
         """Ask for a reset; :meth:`reset_wait` returns what comes of it. Errors as for :meth:`step_async`."""
-        self._check_free("reset_async", interrupted=True)
-        seeds = seeds_of(seed, self.num_envs)
-        rest, mask = take_mask(options, self.num_envs)
-        if mask is not None and (never := self._stepper.never_seen(~mask)):
-            raise ResetNeededError(
-                f"there was no episode yet in {describe_lanes(never)}; reset without a mask first",
-                lanes=never,
-            )
-        if isinstance(seeds, range):
-            super().reset(seed=seeds[0])
-        self._settle_for_reset(mask)
-        self._post("reset", self._stepper.post_reset, seeds, rest, mask)
-        self._interrupted = False
+        seeds, rest, mask = self._reset_arguments("reset_async", seed, options)
+        self._calls.post("reset", self._post_reset, seeds, rest, mask)
 
     def reset_wait(self, timeout: float | None = None) -> tuple[Any, dict[str, Any]]:
         """Return what :meth:`reset` returns; ``timeout`` and errors as for :meth:`step_wait`."""
-        result: tuple[Any, dict[str, Any]] = self._wait("reset", self._stepper.collect_reset, timeout)
+        self._check_wait("reset")
+        result: tuple[Any, dict[str, Any]] = self._calls.collect(self._stepper.collect_reset, timeout)
         return result
 
     # -- the rest of what Gymnasium asks for
@@ -247,7 +236,6 @@ class RemoteVectorEnv(FirstReady, LaneAttributes, gym.vector.VectorEnv[Any, Any,
             terminate: Whether to wait for nothing.
         """
         fleet, self._fleet = self._fleet, None
-        self._pending = ""
         if fleet is None:
             return
         if terminate:
@@ -320,68 +308,72 @@ class RemoteVectorEnv(FirstReady, LaneAttributes, gym.vector.VectorEnv[Any, Any,
             self.metadata["autoreset_mode"] = self.autoreset_mode
         self.render_mode = welcome.render_mode
 
-    def _ask(self, kind: type, arguments: Callable[[Any], Sequence[Any]]) -> list[Any]:
+    def _step(self, actions: Any) -> _Step:
+        self._stepper.post_step(actions)
+        return self._stepper.collect_step(None)
+
+    def _reset(
+        self, seeds: Any, options: Any, mask: np.ndarray[Any, Any] | None
+    ) -> tuple[Any, dict[str, Any]]:
+        self._post_reset(seeds, options, mask)
+        return self._stepper.collect_reset(None)
+
+    def _post_reset(self, seeds: Any, options: Any, mask: np.ndarray[Any, Any] | None) -> None:
+        self._ready.settle()
+        self._stepper.post_reset(seeds, options, mask)
+        self._calls.interrupted = False
+
+    def _reset_arguments(
+        self, call: str, seed: Any, options: dict[str, Any] | None
+    ) -> tuple[Any, dict[str, Any] | None, np.ndarray[Any, Any] | None]:
+        """Check that a reset may begin; return seeds, options and mask."""
+        self._check_open(call)
+        self._calls.prepare_reset()
+        seeds = seeds_of(seed, self.num_envs)
+        rest, mask = take_mask(options, self.num_envs)
+        if mask is not None and (never := self._stepper.never_seen(~mask)):
+            raise ResetNeededError(
+                f"there was no episode yet in {describe_lanes(never)}; reset without a mask first",
+                lanes=never,
+            )
+        if isinstance(seeds, range):
+            super().reset(seed=seeds[0])
+        self._check_received(call, mask)
+        return seeds, rest, mask
+
+    def _ask(
+        self, kind: type, arguments: Callable[[Any], Sequence[Any]], take: Callable[[list[Any]], Any]
+    ) -> Any:
         call = kind.__name__.lower()
         self._check_free(call)
         self._check_received(call)
-        self._guarded(self._ready.settle)
-        replies: list[Any] = self._guarded(ask_all, self._fleet, kind, arguments)
-        return replies
+        return self._calls.run(call, self._asked_all, kind, arguments, take)
 
-    def _post(self, name: str, post: Callable[..., None], *args: Any) -> None:
-        self._guarded(post, *args)
-        self._pending = name
+    def _asked_all(self, kind: type, arguments: Any, take: Callable[[list[Any]], Any]) -> Any:
+        self._ready.settle()
+        return take(ask_all(self._stepper.fleet, kind, arguments))
 
-    def _guarded(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Call something; an interrupt leaves nothing outstanding."""
-        try:
-            return call(*args)
-        except Exception:
-            raise
-        except BaseException:
-            self._interrupt()
-            raise
-
-    def _wait(self, name: str, collect: Callable[[float | None], Any], timeout: float | None) -> Any:
-        if self.closed:
-            self._check_free(f"{name}_wait")
-        if self._pending != name:
-            raise NoAsyncCallError(f"call {name}_async() before {name}_wait()", name)
-        try:
-            result = collect(deadline_in(timeout))
-        except TimeoutError as exc:
-            if timeout is None:
-                self._interrupt()
-                raise
-            raise WaitTimeout(f"not all lanes were done within {timeout} s; {name}_wait() waits on") from exc
-        except Exception:
-            self._pending = ""
-            raise
-        except BaseException:
-            self._interrupt()
-            raise
-        self._pending = ""
-        return result
-
-    def _interrupt(self) -> None:
-        self._pending = ""
-        self._interrupted = True
-        self._stepper.interrupted()
-        self._ready.forget()
-
-    def _check_free(self, call: str, *, interrupted: bool = False) -> None:
-        """Check that a call may begin."""
+    def _check_open(self, call: str) -> None:
         if self.closed or self._fleet is None:
             raise ClosedEnvironmentError(f"{call}() came after close(); make a new environment")
-        if self._pending:
-            raise AlreadyPendingCallError(
-                f"{call}() came after {self._pending}_async(); call {self._pending}_wait() first",
-                self._pending,
-            )
-        if self._interrupted and not interrupted:
-            raise InterruptedStepError(
-                "the last call was interrupted, so its result is unknown; call reset()"
-            )
+        self._calls.check(call)
+
+    def _check_free(self, call: str) -> None:
+        """Check that a call may begin."""
+        self._check_open(call)
+        self._calls.check_known()
+
+    def _check_step(self, call: str) -> None:
+        self._check_free(call)
+        self._check_received(call)
+        if np.count_nonzero(self._stepper.unready):
+            self._refuse_step()
+
+    def _check_wait(self, name: str) -> None:
+        if self.closed:
+            self._check_open(f"{name}_wait")
+        if self._calls.pending != name:
+            raise NoAsyncCallError(f"call {name}_async() before {name}_wait()", name)
 
     def _refuse_step(self) -> NoReturn:
         lanes = np.flatnonzero(self._stepper.unready).tolist()

@@ -193,8 +193,7 @@ class Stepper:
         self._todo = []
         self.unready[:] = True
         for part in self.fleet.parts:
-            if part.connection is not None and part.connection.outstanding:
-                part.connection.wire.abandon()
+            part.give_up()
 
     # -- inside: sending
 

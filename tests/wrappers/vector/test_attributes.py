@@ -99,11 +99,11 @@ class Native(LaneAttributes):
         self.values = values
         self.asked: list[tuple[str, list[Any]]] = []
 
-    def _ask(self, kind: type, arguments: Any) -> list[Any]:
+    def _ask(self, kind: type, arguments: Any, take: Any) -> Any:
         parts: list[Any] = [type("P", (), {"first": 0, "stop": 2}), type("P", (), {"first": 2, "stop": 3})]
         self.asked.append((kind.__name__, [arguments(part) for part in parts]))
         answers = [type("R", (), {"values": [value], "frames": [value]}) for value in self.values]
-        return answers
+        return take(answers)
 
 
 def test_a_vector_class_answers_by_its_own_methods() -> None:

@@ -253,3 +253,18 @@ def test_an_interrupt_while_sessions_open_waits_for_nothing(
     with pytest.raises(KeyboardInterrupt):
         fleet_of(arguments(server.base_url))
     assert "close" not in server.seen
+
+
+def test_an_interrupted_opening_is_let_go_and_an_interrupted_request_is_not(opened: ExitStack) -> None:
+    server = opened.enter_context(Parallel(greeting=offer(2, 9, 9)))
+    fleet = fleet_of(arguments(server.base_url, lanes_per_worker=2))
+    part, other = fleet.parts[:2]
+    part.post(m.Reset, None, None, None)
+    part.give_up()
+    assert part.connection is not None and not part.connection.outstanding
+    other.lose(SessionLostError("it was killed"))
+    assert fleet.begin([other]) == {}
+    other.give_up()
+    assert other.connection is None
+    other.give_up()
+    fleet.close()

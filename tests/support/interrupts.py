@@ -1,0 +1,82 @@
+"""Interrupts at random moments of a call, as Ctrl-C brings them."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, TypeVar
+
+__all__ = ["Interrupter", "interrupter"]
+
+_T = TypeVar("_T")
+
+
+class Interrupter:
+    """Calls something and interrupts it.
+
+    Args:
+        rng: Chooses the moments.
+        longest: The first interrupt comes within so many seconds; more of them follow at short intervals.
+
+    Attributes:
+        count: How many calls were interrupted.
+    """
+
+    def __init__(self, rng: random.Random, longest: float) -> None:
+        self.count = 0
+        self._rng, self._longest = rng, longest
+        self._armed = False
+        self._report = sys.unraisablehook
+
+    def call(self, work: Callable[[], _T]) -> _T:
+        """Return what ``work()`` returns, or raise KeyboardInterrupt.
+
+        ``work`` is a Python function, and calls what is under test with its arguments written out. Then the
+        interpreter looks for no signal between the return of that and the assignment below; otherwise an
+        interrupt could take the result from the caller, which nobody else can know.
+        """
+        first, interval = 1e-6 + self._rng.random() * self._longest, 1e-6 + self._rng.random() * 5e-5
+        try:
+            self._armed = True
+            signal.setitimer(signal.ITIMER_REAL, first, interval)
+            result = work()
+            self._armed = False
+            return result
+        except KeyboardInterrupt:
+            self._armed = False
+            self.count += 1
+            raise
+        finally:
+            self._armed = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Handle the signal."""
+        if self._armed:
+            raise KeyboardInterrupt
+
+    def unraisable(self, lost: Any) -> None:
+        """Report what a finalizer raised; an interrupt that came in one reaches nobody, and is no failure."""
+        armed, self._armed = self._armed, False  # one in the midst of a report would lose the report
+        try:
+            if lost.exc_type is not KeyboardInterrupt:
+                self._report(lost)
+        finally:
+            self._armed = armed
+
+
+@contextmanager
+def interrupter(rng: random.Random, longest: float) -> Iterator[Interrupter]:
+    """Yield an :class:`Interrupter`."""
+    interrupts = Interrupter(rng, longest)
+    report, sys.unraisablehook = sys.unraisablehook, interrupts.unraisable
+    handler = signal.signal(signal.SIGALRM, interrupts.interrupt)
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGALRM, handler)
+        sys.unraisablehook = report

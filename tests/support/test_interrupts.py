@@ -1,0 +1,49 @@
+"""Interrupts come while something is called, and disturb no report of what a finalizer raised."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support.interrupts import interrupter
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")
+
+
+def test_calls_are_interrupted_or_give_their_result() -> None:
+    before = signal.getsignal(signal.SIGALRM), sys.unraisablehook
+    with interrupter(random.Random(0), 1e-3) as interrupts:
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.call(lambda: time.sleep(20.0))
+        assert interrupts.count == 1
+    with interrupter(random.Random(0), 60.0) as interrupts:
+        assert interrupts.call(lambda: 3) == 3
+        assert interrupts.count == 0
+    assert (signal.getsignal(signal.SIGALRM), sys.unraisablehook) == before
+
+
+def test_only_interrupts_go_unreported(monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[Any] = []
+
+    def report(lost: Any) -> None:
+        reported.append(lost)
+        interrupts.interrupt(signal.SIGALRM, None)  # does nothing now
+
+    monkeypatch.setattr(sys, "unraisablehook", report)
+    lost = [SimpleNamespace(exc_type=kind) for kind in (KeyboardInterrupt, KeyError)]
+    with interrupter(random.Random(0), 1.0) as interrupts:
+
+        def finalize() -> None:
+            for each in lost:
+                sys.unraisablehook(each)  # type: ignore[arg-type]
+            interrupts.interrupt(signal.SIGALRM, None)
+
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.call(finalize)
+    assert reported == lost[1:]
