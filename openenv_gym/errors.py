@@ -150,9 +150,7 @@ class OpenEnvError(Exception):
         return _rebuild, (type(self), self.message, self.server, self.details), self.__dict__
 
 
-def _rebuild(
-    cls: type[OpenEnvError], message: str, server: str | None, details: dict[str, Any]
-) -> OpenEnvError:
+def _rebuild(cls: type[OpenEnvError], message: str, server: str | None, details: Any) -> OpenEnvError:
     return cls(message, server=server, **details)
 
 
@@ -367,7 +365,7 @@ class VectorEnvError(OpenEnvError):
 
     @property
     def lanes(self) -> tuple[int, ...]:
-        """Return the lanes that failed."""
+        """The lanes that failed."""
         return tuple(sorted(self.errors))
 
 
@@ -383,43 +381,12 @@ class NotCopyableError(OpenEnvError):
     code = ErrorCode.NOT_COPYABLE
 
 
-_BY_CODE: dict[str, type[OpenEnvError]] = {
-    cls.code: cls
-    for cls in (
-        ConfigError,
-        RemoteProtocolError,
-        VersionMismatchError,
-        MessageTooLargeError,
-        ValueNotCarriedError,
-        InvalidActionError,
-        ValidationError,
-        UnsupportedError,
-        ToolError,
-        ToolNotFoundError,
-        ToolFailedError,
-        ToolTimeoutError,
-        RubricError,
-        JudgeError,
-        ServerConnectionError,
-        ServerTimeoutError,
-        StartupError,
-        AuthenticationError,
-        ForbiddenError,
-        CapacityError,
-        EnvironmentMismatchError,
-        RemoteEnvironmentError,
-        ConstructionError,
-        ResetNeededError,
-        InterruptedStepError,
-        SessionLostError,
-        WorkerCrashedError,
-        DeadlineExceededError,
-        ServerDrainingError,
-        VectorEnvError,
-        EnvClosedError,
-        NotCopyableError,
-    )
-}
+def _family(cls: type[OpenEnvError]) -> list[type[OpenEnvError]]:
+    return [cls, *(each for child in cls.__subclasses__() for each in _family(child))]
+
+
+_BY_CODE: dict[str, type[OpenEnvError]] = {cls.code: cls for cls in reversed(_family(OpenEnvError))}
+_BY_CODE[ErrorCode.PROTOCOL] = RemoteProtocolError  # the other two are never reported
 
 
 def from_wire(code: str, message: str, details: dict[str, Any], *, server: str | None = None) -> OpenEnvError:

@@ -21,6 +21,7 @@ ROWS: dict[str, int] = {
     "openenv_gym.client": 1,
     "openenv_gym.providers": 1,
     "openenv_gym": 2,
+    "openenv_gym.asgi": 2,
     "openenv_gym.env": 2,
     "openenv_gym.environment": 2,
     "openenv_gym.forms": 2,
@@ -37,7 +38,6 @@ ROWS: dict[str, int] = {
     "openenv_gym.servers": 3,
     "openenv_gym.envs": 3,
     "openenv_gym.wrappers": 3,
-    "openenv_gym.asgi": 4,
     "openenv_gym.serve": 4,
     "openenv_gym.demo": 4,
 }
