@@ -15,6 +15,7 @@ import uvicorn.server
 from .app import create_app
 from .arrivals import Arrivals
 from .listening import Listening
+from .patience import http_protocol
 from .pool import Pool
 from .settings import ServerSettings
 from .takeover import TakeoverProtocol
@@ -115,7 +116,7 @@ class Server:
         settings = self._settings
         return uvicorn.Config(
             self._app,
-            http=TakeoverProtocol if settings.handover else "auto",
+            http=TakeoverProtocol if settings.handover else http_protocol(),
             ws="websockets-sansio",
             ws_max_size=settings.max_message_size,
             ws_ping_interval=settings.keepalive,

@@ -11,7 +11,6 @@ first message.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import socket
@@ -21,12 +20,12 @@ from openenv_gym.errors import CapacityError, OpenEnvError
 from openenv_gym.protocol.messages import SUBPROTOCOL
 
 from .arrivals import PATIENCE, Arrivals, refusal
+from .patience import LONGEST_HEAD, http_protocol
 from .pool import Arrival
 from .security import check_mode, check_origin, check_token
 
 __all__ = ["TakeoverProtocol"]
 
-_LONGEST_HEAD = 64 * 1024
 _OURS = SUBPROTOCOL.encode()
 # The library logs all headers at DEBUG, the token among them.
 _QUIET = logging.getLogger("openenv_gym.server.handshake")
@@ -67,8 +66,8 @@ class TakeoverProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Collect the head of the first request, then decide."""
         head = self._head = self._head + data
-        end = head.find(b"\r\n\r\n", 0, _LONGEST_HEAD) + 4
-        if head[:4] != b"GET "[: len(head)] or (end < 4 and len(head) > _LONGEST_HEAD):
+        end = head.find(b"\r\n\r\n", 0, LONGEST_HEAD) + 4
+        if head[:4] != b"GET "[: len(head)] or (end < 4 and len(head) > LONGEST_HEAD):
             self._pass_on()
             return
         if end < 4:
@@ -93,7 +92,7 @@ class TakeoverProtocol(asyncio.Protocol):
     def _pass_on(self) -> None:
         """Let uvicorn have the connection."""
         self._decided()
-        inner = _uvicorn_protocol()(**self._arguments)
+        inner = http_protocol()(**self._arguments)
         transport, head = self._transport, self._head
         self._head = b""
         transport.set_protocol(inner)
@@ -169,14 +168,3 @@ class TakeoverProtocol(asyncio.Protocol):
 def _offers_ours(request: Any) -> bool:
     offers = ",".join(request.headers.get_all("Sec-WebSocket-Protocol"))
     return SUBPROTOCOL in (offer.strip() for offer in offers.split(","))
-
-
-def _uvicorn_protocol() -> Any:
-    """Return the HTTP protocol that uvicorn would have chosen."""
-    with contextlib.suppress(ImportError):
-        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
-        return HttpToolsProtocol
-    from uvicorn.protocols.http.h11_impl import H11Protocol
-
-    return H11Protocol

@@ -7,10 +7,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -23,6 +24,7 @@ from openenv_gym.errors import (
     ValidationError,
 )
 
+from ..arrivals import PATIENCE
 from ..problems import problem, status_of
 from ..settings import ServerSettings
 from .forms import check_fields, check_object, detail_of, outcome_form, reset_arguments, timeout_of
@@ -33,6 +35,8 @@ __all__ = ["COOKIE", "HEADER", "HttpSessions", "answer", "failure", "read_body"]
 
 COOKIE = "openenv_session"
 HEADER = "OpenEnv-Session"
+_SLOWEST = 1024.0
+"""Bytes a second that a body must bring, after its first seconds."""
 
 
 class HttpSessions:
@@ -152,11 +156,35 @@ async def read_body(request: Request, settings: ServerSettings, empty: Any = Non
 
     Raises:
         MessageTooLargeError: It is larger than ``max_message_size``.
-        RemoteProtocolError: It is not JSON.
+        RemoteProtocolError: It is not JSON, or did not come.
     """
+    data = await _received(request, settings.max_message_size)
+    if not data.strip() and empty is not None:
+        return empty
+    try:
+        return read_json(data)
+    except ValueError as exc:
+        raise RemoteProtocolError(f"the body is not JSON: {exc}") from None
+
+
+async def _received(request: Request, limit: int) -> bytes:
+    """Return the bytes of a body. A client must send some now and then, and not a few at a time for ever."""
     data = bytearray()
-    limit = settings.max_message_size
-    async for part in request.stream():
+    parts = request.stream()
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    while True:
+        try:
+            async with asyncio.timeout_at(PATIENCE + min(clock(), began + len(data) / _SLOWEST)):
+                part = await anext(parts)
+        except StopAsyncIteration:
+            return bytes(data)
+        except ClientDisconnect:
+            raise RemoteProtocolError("the client left in the middle of the body") from None
+        except TimeoutError:
+            raise RemoteProtocolError(
+                f"the body is not whole: {len(data)} bytes came in {clock() - began:.0f} s"
+            ) from None
         data += part
         if len(data) > limit:
             raise MessageTooLargeError(
@@ -165,12 +193,6 @@ async def read_body(request: Request, settings: ServerSettings, empty: Any = Non
                 limit=limit,
                 option="max_message_size",
             )
-    if not data.strip() and empty is not None:
-        return empty
-    try:
-        return read_json(bytes(data))
-    except ValueError as exc:
-        raise RemoteProtocolError(f"the body is not JSON: {exc}") from None
 
 
 def answer(data: bytes) -> Response:

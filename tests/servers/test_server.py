@@ -228,7 +228,7 @@ def test_it_exits_when_the_process_of_a_pidfd_ends(tmp_path: Path) -> None:
             {"keepalive": None, "compression": "deflate"},
             {"ws_ping_interval": None, "ws_per_message_deflate": True},
         ),
-        ({"max_message_size": 1 << 20}, {"ws_max_size": 1 << 20, "limit_concurrency": None, "http": "auto"}),
+        ({"max_message_size": 1 << 20}, {"ws_max_size": 1 << 20, "limit_concurrency": None}),
     ],
 )
 def test_uvicorn_is_told_what_the_settings_say(

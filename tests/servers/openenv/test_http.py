@@ -9,11 +9,14 @@ from typing import Any
 import httpx
 import pytest
 from starlette.applications import Starlette
+from starlette.requests import Request
 
-from openenv_gym.errors import CapacityError, OpenEnvError
+from openenv_gym.errors import CapacityError, OpenEnvError, RemoteProtocolError
 from openenv_gym.protocol import messages as m
-from openenv_gym.servers.openenv.http import COOKIE, HEADER, HttpSessions, failure
+from openenv_gym.servers.openenv import http
+from openenv_gym.servers.openenv.http import COOKIE, HEADER, HttpSessions, failure, read_body
 from openenv_gym.servers.openenv.sessions import Sessions
+from openenv_gym.servers.settings import ServerSettings
 
 from ..wire import run
 from .fakeworker import FakePool, Web, instead, reply_to
@@ -217,6 +220,49 @@ def test_a_body_that_is_no_json_or_too_large_is_refused() -> None:
         assert answer.json()["details"] == {"size": 2000, "limit": 1024, "option": "max_message_size"}
 
     assert _story(tell, max_message_size=1024).asked == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "pause", "code"),
+    [
+        pytest.param([b"{"], 10.0, "protocol", id="no end"),
+        pytest.param([b" "] * 100, 0.005, "protocol", id="a byte at a time"),
+        pytest.param([b" " * 100] * 20 + [b"{}"], 0.005, None, id="slowly"),
+    ],
+)
+def test_a_body_must_come_at_some_pace(
+    parts: list[bytes], pause: float, code: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "PATIENCE", 0.05)
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(pause if sent else 0.0)
+        sent.append(parts[len(sent)])
+        return {"type": "http.request", "body": sent[-1], "more_body": sent != parts or len(parts) == 1}
+
+    sent: list[bytes] = []
+
+    async def main() -> None:
+        request = Request({"type": "http", "method": "POST", "headers": []}, receive)
+        if code is None:
+            assert await read_body(request, ServerSettings()) == {}
+            return
+        with pytest.raises(RemoteProtocolError, match="not whole"):
+            await read_body(request, ServerSettings())
+
+    run(main)
+
+
+def test_a_client_that_leaves_in_the_middle_of_a_body_is_no_fault_of_the_server() -> None:
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def main() -> None:
+        request = Request({"type": "http", "method": "POST", "headers": []}, receive)
+        with pytest.raises(RemoteProtocolError, match="left"):
+            await read_body(request, ServerSettings())
+
+    run(main)
 
 
 def test_a_step_that_is_repeated_by_its_id_is_done_once() -> None:
