@@ -57,6 +57,7 @@ types: $(VENV)/.dev
 bench: $(VENV)/.test
 	$(PY) -m benchmarks.bench_import
 	$(PY) -m benchmarks.bench_step
+	$(PY) -m benchmarks.bench_vector
 	$(PY) -m benchmarks.soak
 
 clean:

@@ -14,9 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import statistics
-import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,11 +25,12 @@ from .harness import (
     cores,
     machine,
     medians,
+    peer_serving,
     percentile,
+    progress,
     report,
     run_child,
     serving,
-    stop,
     table,
 )
 
@@ -85,18 +84,9 @@ class Peer:
     def __init__(self, python: str, steps: int) -> None:
         self._python, self._steps = python, steps
 
-    @contextlib.contextmanager
-    def serve(self, on: list[int]) -> Iterator[str]:
+    def serve(self, on: list[int]) -> contextlib.AbstractContextManager[str]:
         """Run its server; give the port."""
-        folder = ROOT / "benchmarks" / "peer_openenv"
-        command = ["taskset", "-c", ",".join(map(str, on)), self._python, str(folder / "server.py")]
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert server.stdout is not None
-        try:
-            yield server.stdout.readline().strip()
-        finally:
-            stop(server)
-            server.stdout.close()
+        return peer_serving(self._python, "server.py", on)
 
     def measure(self, port: str, on: list[int]) -> dict[str, Row]:
         """Return the figures of its blocking and of its asyncio client."""
@@ -212,11 +202,6 @@ def show_throughput(many: Rates) -> None:
         rows.append([name, f"{on:,.0f}", f"{off:,.0f}"])
     if rows:
         print(f"\nsteps per second on all cores\n{table(['', 'polling', 'no polling'], rows)}")
-
-
-def progress(text: str) -> None:
-    """Say on standard error what is being measured."""
-    print(f"... {text}", file=sys.stderr, flush=True)
 
 
 def arguments() -> argparse.Namespace:

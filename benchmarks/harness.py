@@ -25,7 +25,9 @@ __all__ = [
     "cores",
     "machine",
     "medians",
+    "peer_serving",
     "percentile",
+    "progress",
     "report",
     "run_child",
     "serving",
@@ -192,6 +194,26 @@ def serving(
         finally:
             os.close(reader)
             stop(server)
+
+
+@contextlib.contextmanager
+def peer_serving(python: str, script: str, on: Sequence[int] | None = None) -> Iterator[str]:
+    """Run a server of ``benchmarks/peer_openenv`` by the interpreter that has its package; give its port."""
+    command = [python, str(ROOT / "benchmarks" / "peer_openenv" / script)]
+    server = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=_environment(None), preexec_fn=_placed(on)
+    )
+    assert server.stdout is not None
+    try:
+        yield server.stdout.readline().strip()
+    finally:
+        stop(server)
+        server.stdout.close()
+
+
+def progress(text: str) -> None:
+    """Say on standard error what is being measured."""
+    print(f"... {text}", file=sys.stderr, flush=True)
 
 
 def stop(process: subprocess.Popen[Any], patience: float = 20.0) -> None:

@@ -31,19 +31,29 @@ class PingPong(NamedTuple):
     p99: float
 
 
-def tcp(here: int, there: int, size: int = 40, rounds: int = 20_000) -> PingPong:
-    """Measure over loopback TCP, this process on core ``here``, its peer on core ``there``."""
+def tcp(here: int, there: int, size: int = 40, rounds: int = 20_000, back: int = 0) -> PingPong:
+    """Measure over loopback TCP, this process on core ``here``, its peer on core ``there``.
+
+    Args:
+        here: Core of this process.
+        there: Core of its peer.
+        size: How many bytes go there.
+        rounds: How often.
+        back: How many bytes come back; 0: as many.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        return _measure(listener, f"tcp:{listener.getsockname()[1]}", here, there, size, rounds)
+        return _measure(
+            listener, f"tcp:{listener.getsockname()[1]}", here, there, (size, back or size), rounds
+        )
 
 
-def unix(here: int, there: int, size: int = 40, rounds: int = 20_000) -> PingPong:
-    """Measure over a Unix socket, this process on core ``here``, its peer on core ``there``."""
+def unix(here: int, there: int, size: int = 40, rounds: int = 20_000, back: int = 0) -> PingPong:
+    """Measure over a Unix socket; arguments as for :func:`tcp`."""
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
         path = str(Path(folder, "s"))
         listener.bind(path)
         listener.listen()
-        return _measure(listener, f"unix:{path}", here, there, size, rounds)
+        return _measure(listener, f"unix:{path}", here, there, (size, back or size), rounds)
 
 
 def percentiles(times: Sequence[int]) -> PingPong:
@@ -70,34 +80,35 @@ def pinned(core: int) -> Iterator[None]:
 
 
 def _measure(
-    listener: socket.socket, address: str, here: int, there: int, size: int, rounds: int
+    listener: socket.socket, address: str, here: int, there: int, sizes: tuple[int, int], rounds: int
 ) -> PingPong:
-    peer = subprocess.Popen([sys.executable, __file__, "--echo", address, "--core", str(there)])
+    numbers = ["--core", str(there), "--size", str(sizes[0]), "--back", str(sizes[1])]
+    peer = subprocess.Popen([sys.executable, __file__, "--answer", address, *numbers])
     try:
         sock, _ = listener.accept()
         with sock, pinned(here):
-            return _play(sock, bytes(size), rounds)
+            return _play(sock, bytes(sizes[0]), sizes[1], rounds)
     finally:
         if peer.wait() != 0:
-            raise RuntimeError(f"the echoing process failed with exit code {peer.returncode}")
+            raise RuntimeError(f"the answering process failed with exit code {peer.returncode}")
 
 
-def _play(sock: socket.socket, message: bytes, rounds: int) -> PingPong:
+def _play(sock: socket.socket, message: bytes, back: int, rounds: int) -> PingPong:
     _no_delay(sock)
-    buffer = bytearray(max(4096, len(message)))
+    buffer = bytearray(max(4096, back))
     send, receive, clock = sock.sendall, sock.recv_into, perf_counter_ns
     times = []
     for _ in range(rounds + rounds // 10):
         begun = clock()
         send(message)
-        missing = len(message)
+        missing = back
         while missing:
             missing -= receive(buffer)
         times.append(clock() - begun)
     return percentiles(times[rounds // 10 :])
 
 
-def _echo(address: str, core: int) -> None:
+def _answer(address: str, core: int, size: int, back: int) -> None:
     os.sched_setaffinity(0, {core})
     kind, _, place = address.partition(":")
     if kind == "tcp":
@@ -107,10 +118,13 @@ def _echo(address: str, core: int) -> None:
         sock.connect(place)
     with sock:
         _no_delay(sock)
-        buffer = bytearray(1 << 20)
-        view = memoryview(buffer)
+        buffer, message = bytearray(max(4096, size)), bytes(back)
+        missing = size
         while count := sock.recv_into(buffer):
-            sock.sendall(view[:count])
+            missing -= count
+            if not missing:
+                sock.sendall(message)
+                missing = size
 
 
 def _no_delay(sock: socket.socket) -> None:
@@ -123,16 +137,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--size", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=20_000)
-    parser.add_argument("--echo", help=argparse.SUPPRESS)
+    parser.add_argument("--back", type=int, default=0, help="bytes that come back, if others")
+    parser.add_argument("--answer", help=argparse.SUPPRESS)
     parser.add_argument("--core", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.echo:
-        _echo(options.echo, options.core)
+    if options.answer:
+        _answer(options.answer, options.core, options.size, options.back)
         return
     first, second = cores()
     for name, measure in (("TCP", tcp), ("Unix", unix)):
         for label, other in (("one core", first), ("two cores", second)):
-            p50, p99 = measure(first, other, options.size, options.rounds)
+            p50, p99 = measure(first, other, options.size, options.rounds, options.back)
             print(f"{name:5} {label:10} p50 {p50 / 1000:7.1f} µs   p99 {p99 / 1000:7.1f} µs")
 
 
