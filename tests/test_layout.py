@@ -14,8 +14,10 @@ MAX_FUNCTION_LINES = 60
 MAX_NESTING = 4
 
 TOPICS = {
+    "tests/client/test_transcripts.py",
     "tests/protocol/test_document.py",
     "tests/protocol/test_fuzz.py",
+    "tests/servers/openenv/test_transcripts.py",
     "tests/test_docs_reference.py",
     "tests/test_degraded.py",
     "tests/test_exports.py",
@@ -28,9 +30,8 @@ TOPICS = {
 }
 """Tests of the repository as a whole, or of what several modules do together."""
 
-TOPIC_DIRS = tuple(
-    f"tests/{folder}/" for folder in ("conformance", "external", "faults", "field", "interop", "support", "whole")
-)
+_WHOLE = ("conformance", "external", "faults", "field", "interop", "support", "whole")
+TOPIC_DIRS = tuple(f"tests/{folder}/" for folder in _WHOLE)
 """Folders of tests of the product as a whole, and of the tests' own tools."""
 
 

@@ -1,0 +1,49 @@
+"""Our server answers what was said to the openenv package's, and recorded, as that did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.interop.exchanges import EXCHANGES, RESET_OF_TOOLS, Step
+from tests.interop.targets import ours_serving
+from tests.interop.transcripts import CLIENTS, SERVERS
+from tests.interop.wire import judged, play
+
+
+@pytest.fixture(scope="module")
+def ours() -> Iterator[dict[str, str]]:
+    with ours_serving("probe", "solo", "broken", "tools") as urls:
+        yield urls
+
+
+def test_every_exchange_was_recorded() -> None:
+    assert [each["name"] for each in SERVERS] == [exchange.name for exchange in EXCHANGES]
+    for each, exchange in zip(SERVERS, EXCHANGES, strict=True):
+        assert [step["to"] for step in each["steps"]] == [step.to for step in exchange.steps]
+
+
+@pytest.mark.parametrize("number", range(len(SERVERS)), ids=[each["name"] for each in SERVERS])
+def test_answers_are_alike(number: int, ours: dict[str, str]) -> None:
+    exchange, recorded = EXCHANGES[number], SERVERS[number]
+    answers = play(ours[exchange.kind], exchange.steps)
+    assert judged(exchange.steps, [step["receive"] for step in recorded["steps"]], answers) == []
+
+
+@pytest.mark.parametrize("recorded", CLIENTS, ids=lambda recorded: recorded["name"])
+def test_its_clients_are_answered(recorded: dict[str, Any], ours: dict[str, str]) -> None:
+    steps = [_step(recorded["kind"], step) for step in recorded["steps"]]
+    answers = play(ours[recorded["kind"]], steps)
+    assert len(answers) > 3
+    assert judged(steps, [step["receive"] for step in recorded["steps"]], answers) == []
+
+
+def _step(kind: str, recorded: dict[str, Any]) -> Step:
+    """Return a step of a client, with the reason if it is known to be answered in another way."""
+    send = recorded["send"]
+    if kind == "tools" and send.get("type") == "reset":
+        return replace(RESET_OF_TOOLS, to=recorded["to"], send=send)
+    return Step(recorded["to"], send)
