@@ -37,6 +37,7 @@ from openenv_gym.errors import (
     ResetNeededError,
     ServerConnectionError,
     SessionLostError,
+    UnsupportedError,
     ValueNotCarriedError,
 )
 from openenv_gym.protocol import messages as m
@@ -594,3 +595,17 @@ def test_an_async_vector_env_shares_one_server() -> None:
 def test_version_is_said_to_the_server() -> None:
     with scripted() as server, contextlib.closing(counting(server)):
         assert next(iter(server.sessions.values())).hello.client == f"openenv_gym/{openenv_gym.__version__}"
+
+
+def test_the_state_of_a_typed_environment_is_told() -> None:
+    env = RemoteEnv("tests.client.sleeper:Sleeper", provider="inprocess")
+    assert env.remote_state()["step_count"] == 0
+    env.reset()
+    env.step({"seconds": np.zeros(()), "say": "hi"})
+    assert env.remote_state()["step_count"] == 1
+    env.close()
+    plain = RemoteEnv("CartPole-v1", provider="inprocess")
+    with pytest.raises(UnsupportedError, match="has no state"):
+        plain.remote_state()
+    plain.reset()
+    plain.close()

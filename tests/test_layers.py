@@ -24,6 +24,7 @@ ROWS: dict[str, int] = {
     "openenv_gym.asgi": 2,
     "openenv_gym.env": 2,
     "openenv_gym.environment": 2,
+    "openenv_gym.foreign": 2,
     "openenv_gym.forms": 2,
     "openenv_gym.lane_infos": 2,
     "openenv_gym.playing": 2,
