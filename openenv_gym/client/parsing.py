@@ -68,14 +68,16 @@ def parsed_result(cls: Any, payload: Mapping[str, Any]) -> StepResult[Any]:
         ValidationError: The observation is no ``cls``. ``details["path"]`` names the field.
     """
     done, truncated = bool(payload.get("done")), bool(payload.get("truncated"))
-    beside: dict[str, Any] = {
-        "done": done,
-        "terminated": bool(payload.get("terminated", done and not truncated)),
-        "truncated": truncated,
-        "reward": payload.get("reward"),
-        "metadata": payload.get("metadata") or {},
-    }
-    return StepResult(observation=_observation(cls, payload.get("observation") or {}, beside), **beside)
+    result: StepResult[Any] = StepResult(
+        None,
+        payload.get("reward"),
+        done,
+        payload.get("metadata") or {},
+        bool(payload.get("terminated", done and not truncated)),
+        truncated,
+    )
+    result.observation = _observation(cls, payload.get("observation") or {}, result)
+    return result
 
 
 def parsed_state(cls: Any, payload: Any) -> Any:
@@ -109,24 +111,32 @@ def unwrapped(result: Any) -> Any:
     return result
 
 
-def _observation(cls: Any, fields: Mapping[str, Any], beside: Mapping[str, Any]) -> Any:
+def _observation(cls: Any, fields: Mapping[str, Any], result: StepResult[Any]) -> Any:
     own: Any = getattr(cls, "__struct_fields__", None) or getattr(cls, "model_fields", ())
-    kind = cls
     if cls is not None and isinstance(fields.get("tools"), list) and "tools" not in own:
-        return ListToolsObservation(tools=[tool_of(tool) for tool in fields["tools"]], **beside)
+        return _completed(ListToolsObservation(tools=[tool_of(tool) for tool in fields["tools"]]), result)
     if "tool_name" in fields:
         fields = {**fields, "result": unwrapped(fields.get("result"))}
         if cls is not None and "tool_name" not in own:
-            kind = CallToolObservation
-    if kind is None:
+            cls = CallToolObservation
+    if cls is None:
         return dict(fields)
-    if isinstance(kind, type) and issubclass(kind, Observation):
-        observation = _instance(kind, {key: value for key, value in fields.items() if key not in _BESIDE})
-        for name, value in beside.items():
-            setattr(observation, name, value)
-        return observation
-    known = {name: value for name, value in beside.items() if name in own}
-    return _instance(kind, {**known, **fields})
+    if issubclass(cls, Observation):
+        if not fields.keys().isdisjoint(_BESIDE):
+            fields = {name: value for name, value in fields.items() if name not in _BESIDE}
+        return _completed(_instance(cls, fields), result)
+    beside = {name: getattr(result, name) for name in _BESIDE if name in own}
+    return _instance(cls, {**beside, **fields})
+
+
+def _completed(observation: Observation, result: StepResult[Any]) -> Observation:
+    """Set what stands beside an observation, and in it as well."""
+    observation.done = result.done
+    observation.terminated = result.terminated
+    observation.truncated = result.truncated
+    observation.reward = result.reward
+    observation.metadata = result.metadata
+    return observation
 
 
 def _instance(cls: Any, fields: Any) -> Any:
