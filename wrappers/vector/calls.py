@@ -48,12 +48,7 @@ class Calls:
         Raises:
             AlreadyPendingCallError: Something is.
         """
-        if self._running:
-            raise AlreadyPendingCallError(
-                f"{call}() came in the midst of {self._running}(); no signal handler and no other thread can"
-                " make a call then",
-                self._running,
-            )
+        self._check_not_within(call)
         if self.pending:
             raise AlreadyPendingCallError(
                 f"{call}() came after {self.pending}_async(); call {self.pending}_wait() first", self.pending
@@ -104,8 +99,10 @@ class Calls:
 
         Raises:
             multiprocessing.TimeoutError: ``timeout`` is over; it can be waited for again.
+            AlreadyPendingCallError: Another call is under way.
         """
         name = self.pending
+        self._check_not_within(f"{name}_wait")
         late = f"not all lanes were done within {timeout} s; {name}_wait() waits on"
 
         def collected() -> Any:
@@ -118,6 +115,14 @@ class Calls:
                 raise
 
         return self.run(f"{name}_wait", collected)
+
+    def _check_not_within(self, call: str) -> None:
+        if self._running:
+            raise AlreadyPendingCallError(
+                f"{call}() came in the midst of {self._running}(); no signal handler and no other thread can"
+                " make a call then",
+                self._running,
+            )
 
     def _drop(self) -> None:
         for each in self._give_up:

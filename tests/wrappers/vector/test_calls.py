@@ -81,6 +81,14 @@ def test_no_call_begins_in_the_midst_of_another() -> None:
         calls.run("step", lambda: calls.check("render"))
 
 
+def test_nobody_else_collects_what_is_being_collected() -> None:
+    calls = Scene().calls
+    calls.post("step", lambda: None)
+    with pytest.raises(AlreadyPendingCallError, match=r"step_wait\(\) came in the midst of step_wait\(\)"):
+        calls.collect(lambda _: calls.collect(lambda _: 1, None), None)
+    assert calls.interrupted
+
+
 class TestInTwoHalves:
     def test_what_was_posted_is_collected(self) -> None:
         calls = Scene().calls
