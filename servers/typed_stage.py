@@ -27,6 +27,8 @@ __all__ = ["TypedStage", "build_typed", "face_facts"]
 _GRACE = 0.5
 """Seconds that a tool which keeps its deadline itself may take to say so."""
 _CLOSING = 10.0
+_LONGEST = 1e9
+"""Seconds; what waits on a lock cannot wait longer."""
 
 
 def build_typed(
@@ -64,6 +66,10 @@ def face_facts(face: Face) -> dict[str, Any]:
     }
 
 
+class _BusyError(TimeoutError):
+    """A call could not begin, because of one that overran."""
+
+
 class TypedStage:
     """One environment that shows itself as maps of fields.
 
@@ -78,7 +84,6 @@ class TypedStage:
         self._access = access
         self._face = face
         self._runner = runner
-        self._overdue = 0
         self._answers: dict[type, Callable[[Any], m.Reply]] = {
             m.Step: self._step,
             m.Reset: self._reset,
@@ -102,12 +107,14 @@ class TypedStage:
         patience = self._face.patience(name, asked)
         try:
             return self._run(answer, request, patience)
+        except _BusyError:
+            text = f"the tool {name!r} was not called: an earlier call still runs, {patience:g} s later"
         except TimeoutError:
             text = (
                 f"the tool {name!r} did not return within {patience:g} s and goes on; what is asked next"
-                " waits for it. A timeout= of the call, of @tool or tool_timeout of the environment gives it more"
+                " waits for it. timeout= of the call or @tool, or the environment's tool_timeout, gives more time"
             )
-            return _too_late(request, name, text)
+        return _too_late(request, name, text)
 
     def close(self) -> None:
         """Close the environment on its thread."""
@@ -120,7 +127,7 @@ class TypedStage:
 
     def _run(self, work: Callable[[Any], m.Reply], request: Any, patience: float | None) -> m.Reply:
         """Return ``work(request)``; raises TimeoutError when that takes longer than ``patience``."""
-        if self._overdue == 0 and self._runner.running == 0 and patience is None:
+        if self._runner.running == 0 and patience is None:
             results = self._runner.run([work], [request])
         else:
             results = self._wait(work, request, patience)
@@ -132,13 +139,14 @@ class TypedStage:
     def _wait(self, work: Callable[[Any], m.Reply], request: Any, patience: float | None) -> Any:
         """Run a job after those that are overdue, whose results nobody wants any more."""
         runner = self._runner
-        while self._overdue:
-            runner.collect(1)
-            self._overdue -= 1
-        runner.start([0], [work], [request])
-        results = runner.collect(1, None if patience is None else monotonic() + patience + _GRACE)
+        until = None if patience is None else monotonic() + min(patience, _LONGEST) + _GRACE
         if runner.running:
-            self._overdue += 1
+            runner.collect(runner.running, until)
+        if runner.running:
+            raise _BusyError
+        runner.start([0], [work], [request])
+        results = runner.collect(1, until)
+        if runner.running:
             raise TimeoutError
         return results
 

@@ -189,3 +189,23 @@ def test_a_gymnasium_environment_in_maps(talk: Callable[..., Talk]) -> None:
 def test_what_belongs_to_lanes_is_refused(talk: Callable[..., Talk], kind: Any, args: Any) -> None:
     with pytest.raises(RemoteProtocolError):
         talk("GuessNumber")(kind, *args)
+
+
+@pytest.mark.parametrize("timeout", [float("inf"), 1e300])
+def test_a_call_may_take_as_long_as_it_likes(talk: Callable[..., Talk], timeout: float) -> None:
+    session = talk("Calculator")
+    for a in (1, 2):  # each answer belongs to its own question
+        call = {"name": "add", "arguments": {"a": a, "b": 0}, "timeout": timeout}
+        assert session(m.Ask, "tools/call", call).values[0]["data"] == a
+
+
+def test_f099_a_call_that_cannot_begin_is_answered_in_time_too(talk: Callable[..., Talk]) -> None:
+    session = talk("Calculator")
+    session(m.Ask, "tools/call", {"name": "hang", "arguments": {"seconds": 2.5}})
+    late = {"name": "add", "arguments": {"a": 1, "b": 1}, "timeout": 0.05}
+    reply = session(m.Ask, "tools/call", late).values[0]
+    assert reply["is_error"]
+    assert reply["content"][0]["text"].startswith("the tool 'add' was not called: an earlier call still runs")
+    steps = session(m.State).values[0]["step_count"]  # this waits
+    assert session(m.Ask, "tools/call", {**late, "timeout": 5.0}).values[0]["data"] == 2
+    assert session(m.State).values[0]["step_count"] == steps + 1
