@@ -36,6 +36,10 @@ def list_tools(table: ToolTable) -> ListToolsObservation:
 
 def call_tool(table: ToolTable, action: CallToolAction) -> Any:
     """Call a tool; return the observation that holds its result or its error, or an awaitable of it."""
+    timeout = action.timeout
+    if timeout is not None and not (type(timeout) in (int, float) and timeout > 0):
+        text = f"$.timeout: expected a positive number of seconds, got {timeout!r:.80}"
+        return _failed(action, ValidationError(text, path="$.timeout"))
     try:
         result = table.start(action.tool_name, action.arguments, action.timeout)
     except OpenEnvError as exc:

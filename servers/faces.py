@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import gymnasium as gym
 import msgspec
+from msgspec.structs import replace
 
 from openenv_gym.environment import EnvironmentMetadata
 from openenv_gym.errors import ResetNeededError, UnsupportedError, ValidationError
@@ -18,6 +19,7 @@ from openenv_gym.models import (
     ListToolsAction,
     Observation,
     State,
+    ToolError,
 )
 from openenv_gym.playing import Player, ending_of
 from openenv_gym.structs import from_map, schema_of, to_map
@@ -129,7 +131,8 @@ class _StructFace:
         """Return the action; the form of a tool's is only taken where there are tools."""
         if not isinstance(action, Mapping):
             raise ValidationError(f"an action is an object, not {type(action).__name__}", path="$")
-        kind = _TOOL_ACTIONS.get(action.get("type", "")) if self.has_tools else None
+        named = action.get("type")
+        kind = _TOOL_ACTIONS.get(named) if self.has_tools and isinstance(named, str) else None
         if kind is None:
             environment = self._player.environment
             own = environment.own_actions()
@@ -138,10 +141,19 @@ class _StructFace:
 
 
 def _shown(observation: Observation) -> Shown:
-    fields = to_map(observation)
     if isinstance(observation, CallToolObservation) and observation.error is None:
-        fields["result"] = result_form(observation.result)
+        observation = _told(observation)
+    fields = to_map(observation)
     return Shown(fields, observation.reward, *ending_of(observation), observation.metadata)
+
+
+def _told(observation: CallToolObservation) -> CallToolObservation:
+    """Return the observation with the result in the form that agents get, or with why it has none."""
+    form = result_form(observation.result)
+    if not form["is_error"]:
+        return replace(observation, result=form)
+    error = ToolError(error_type="execution_error", message=form["content"][0]["text"])
+    return replace(observation, result=None, error=error)
 
 
 class _SpaceFace:

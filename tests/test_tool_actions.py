@@ -48,3 +48,25 @@ def test_a_server_that_is_gone_is_a_failure_of_transport_and_anything_else_is_ra
     table = Broken(ServerConnectionError("gone"))
     with pytest.raises(ServerConnectionError):
         call_tool(table, action)
+
+
+@pytest.mark.parametrize("timeout", [0, -1.0, float("nan"), "5", True])
+def test_a_deadline_is_a_positive_number(timeout: Any) -> None:
+    table = ToolTable(Calculator())
+    answer = call_tool(table, CallToolAction(tool_name="add", arguments={"a": 1, "b": 2}, timeout=timeout))
+    assert answer.error.error_type == "invalid_args"
+    assert answer.error.message.startswith("$.timeout")
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_tool_that_exits_has_failed(later: bool) -> None:
+    def leave() -> None:
+        raise SystemExit(2)
+
+    async def leave_later() -> None:
+        raise SystemExit(2)
+
+    table = ToolTable([leave, leave_later])
+    answer = call_tool(table, CallToolAction(tool_name="leave_later" if later else "leave"))
+    answer = asyncio.run(answer) if later else answer
+    assert (answer.error.error_type, "SystemExit: 2" in answer.error.message) == ("execution_error", True)

@@ -17,6 +17,8 @@ import numpy as np
 __all__ = ["ToolResult", "error_form", "plain", "result_form"]
 
 _ENCODER = msgspec.json.Encoder()
+_DEEPEST = 48
+"""What a value may be nested; the wire allows somewhat more, for all that is around it."""
 
 
 class ToolResult(msgspec.Struct, kw_only=True):
@@ -37,10 +39,20 @@ class ToolResult(msgspec.Struct, kw_only=True):
 
 
 def result_form(value: Any) -> dict[str, Any]:
-    """Return what a tool returned in the form that agents get: JSON types only, ``data`` included."""
+    """Return what a tool returned in the form that agents get: JSON types only, ``data`` included.
+
+    Of a result that has no such form, that is the form of a failure.
+    """
+    try:
+        return _form(value)
+    except (RecursionError, TypeError, ValueError, OverflowError) as exc:
+        return error_form(f"the tool returned what cannot be passed on: {exc}")
+
+
+def _form(value: Any) -> dict[str, Any]:
     if isinstance(value, ToolResult):
         form: dict[str, Any] = plain(msgspec.structs.asdict(value))
-        return form | {"is_error": False}
+        return msgspec.structs.asdict(msgspec.convert(form, ToolResult)) | {"is_error": False}
     data = plain(value)
     return {
         "content": [] if data is None else [{"type": "text", "text": _text(data)}],
@@ -68,7 +80,7 @@ def plain(value: Any) -> Any:
     Arrays become nested lists, bytes base64; the floats that JSON lacks become the strings ``"NaN"``,
     ``"Infinity"`` and ``"-Infinity"``. What has no other form becomes its ``str()``.
     """
-    return _finite(msgspec.to_builtins(value, str_keys=True, enc_hook=_known))
+    return _finite(msgspec.to_builtins(value, str_keys=True, enc_hook=_known), 0)
 
 
 def _known(value: Any) -> Any:
@@ -79,13 +91,15 @@ def _known(value: Any) -> Any:
     return str(value)
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: Any, depth: int) -> Any:
+    if depth > _DEEPEST:
+        raise ValueError(f"it is nested more than {_DEEPEST} deep")
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _finite(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_finite(item, depth + 1) for item in value]
     return value
 
 

@@ -142,7 +142,7 @@ class ToolTable:
             return _finish(name, lambda: entry.function(**bound), self.timeout_of(name, timeout))
         try:
             result = entry.function(**bound)
-        except Exception as exc:
+        except (Exception, SystemExit) as exc:
             raise _failed(name, exc) from exc
         if inspect.isawaitable(result):
             return _finish(name, lambda: result, self.timeout_of(name, timeout))
@@ -215,7 +215,7 @@ async def _finish(name: str, begin: Callable[[], Awaitable[Any]], timeout: float
     try:
         async with limit:
             return await begin()
-    except Exception as exc:
+    except (Exception, SystemExit) as exc:
         if limit.expired():
             raise ToolTimeoutError(
                 f"tool {name!r} did not return within {timeout:g} s; give it more with @tool(timeout=...), "
@@ -241,7 +241,7 @@ def _run(name: str, result: Awaitable[Any]) -> Any:
     )
 
 
-def _failed(name: str, exc: Exception) -> ToolFailedError:
+def _failed(name: str, exc: BaseException) -> ToolFailedError:
     _LOG.info("tool %r raised", name, exc_info=exc)
     text = f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
     return ToolFailedError(f"tool {name!r} raised {text}", tool=name, type=type(exc).__name__)

@@ -10,6 +10,7 @@ import pytest
 
 from openenv_gym.errors import UnsupportedError, ValidationError
 from openenv_gym.servers.faces import Face, Shown, face_of
+from openenv_gym.tools import tool
 from openenv_gym.typed_env import TypedEnv
 from tests.support.typedenvs import Calculator, GuessNumber, Mixed
 
@@ -86,3 +87,32 @@ def test_how_long_a_tool_may_take(asked: Any, expected: float) -> None:
 
 def test_an_environment_without_tools_has_all_time() -> None:
     assert _face(GuessNumber()).patience("x", 1.0) is None
+
+
+@pytest.mark.parametrize("kind", [[], {}, 3, None])
+def test_a_type_that_is_no_text_is_a_wrong_field(kind: Any) -> None:
+    face = _face(Mixed())
+    face.reset(None, {})
+    with pytest.raises(ValidationError) as caught:
+        face.step({"type": kind, "number": 3})
+    assert caught.value.details["path"] == "$.type"
+
+
+class Knots(Calculator):
+    """Has a tool whose result contains itself."""
+
+    @tool
+    def knot(self) -> Any:
+        """Return it."""
+        knot: list[Any] = []
+        knot.append(knot)
+        return knot
+
+
+def test_a_result_that_cannot_be_told_is_the_tools_failure() -> None:
+    face = _face(Knots())
+    shown = face.step({"tool_name": "knot"})
+    assert shown.fields["result"] is None
+    assert shown.fields["error"]["error_type"] == "execution_error"
+    assert shown.fields["error"]["message"].startswith("the tool returned what cannot be passed on")
+    assert face.ask("tools/call", {"name": "knot"})["is_error"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from types import MappingProxyType
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openenv_gym.protocol.values import pack
 from openenv_gym.tools.results import ToolResult, error_form, plain, result_form
 
 
@@ -93,3 +95,33 @@ def test_plain_values_are_copies() -> None:
     value = {"a": [1]}
     plain(value)["a"].append(2)
     assert value == {"a": [1]}
+
+
+def _nested(depth: int) -> Any:
+    value: Any = 0
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (_nested(49), "nested more than 48 deep"),
+        (_nested(100_000), "recursion"),
+        (ToolResult(content=["no block"]), r"content\[0\]"),  # type: ignore[list-item]
+        (ToolResult(structured_content=[1]), "structured_content"),  # type: ignore[arg-type]
+        ({"a": "\ud800"}, "surrogates"),
+    ],
+)
+def test_what_cannot_be_passed_on_is_a_failure(value: Any, why: str) -> None:
+    form = result_form(value)
+    assert form["is_error"] and form["data"] is None
+    (block,) = form["content"]
+    assert re.search(why, block["text"])
+
+
+def test_a_deep_result_that_still_can_be_told_fits_the_wire() -> None:
+    form = result_form(_nested(48))
+    assert not form["is_error"]
+    pack({"fields": {"result": form}}, "obs")
