@@ -11,10 +11,13 @@ import copy
 import inspect
 import uuid
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any
 
 import gymnasium as gym
 import msgspec
+import numpy as np
+from msgspec.structs import replace
 
 from .environment import Environment
 from .errors import ConfigError, ResetNeededError, ToolNotFoundError, UnsupportedError, ValidationError
@@ -25,6 +28,7 @@ from .tools import error_form, result_form
 __all__ = ["Player", "ending_of"]
 
 
+_REWARDS = (float, int, type(None))
 _NOT_BEGUN = "there is no episode; call reset() before step()"
 _OVER = "the episode is over; call reset() to begin another"
 
@@ -80,7 +84,7 @@ class Player:
         reset = getattr(environment, "reset_async", environment.reset)
         arguments = _arguments(reset, seed, episode_id, dict(options or {}))
         observation = self._checked(self.settle(reset(**arguments)), "reset")
-        if self._keeps_state and environment.state.episode_id is None:
+        if self._keeps_state and self.state().episode_id is None:
             environment.state.episode_id = episode_id
         self._obstacle, self._steps = None, 0
         return self._transformed(observation)
@@ -96,19 +100,19 @@ class Player:
             self.reset()
         if self._obstacle is not None:
             raise ResetNeededError(self._obstacle)
-        before = environment.state.step_count if self._keeps_state else 0
+        before = self.state().step_count if self._keeps_state else 0
         step = getattr(environment, "step_async", environment.step)
         observation = self._checked(self.settle(step(action)), "step")
         self._steps += 1
-        if self._keeps_state and environment.state.step_count == before:
+        if self._keeps_state and self.state().step_count == before:
             environment.state.step_count = before + 1
         if self._limit and self._steps >= self._limit:
-            observation.truncated = True
+            observation = replace(observation, truncated=True)  # the author may keep this one
         observation = self._transformed(observation)
-        if environment.rubric is not None and not isinstance(action, ListToolsAction):
-            self._score(action, observation)
         if any(ending_of(observation)):
             self._obstacle = _OVER
+        if environment.rubric is not None and not isinstance(action, ListToolsAction):
+            observation = self._scored(action, observation)
         return observation
 
     def state(self) -> Any:
@@ -168,6 +172,11 @@ class Player:
             raise ConfigError(
                 f"{self._name}.{method}() returned a {type(observation).__name__}; return an Observation"
             )
+        reward = observation.reward
+        if type(reward) not in _REWARDS and not isinstance(reward, Real | np.bool_):
+            raise ConfigError(
+                f"{self._name}.{method}() gave a {type(reward).__name__} as reward; give a number, or None"
+            )
         return observation
 
     def _transformed(self, observation: Observation) -> Observation:
@@ -175,14 +184,16 @@ class Player:
             observation = self._checked(self.settle(transform(observation)), "transforms")
         return observation
 
-    def _score(self, action: Any, observation: Observation) -> None:
+    def _scored(self, action: Any, observation: Observation) -> Observation:
         rubric = self.environment.rubric
         assert rubric is not None
-        observation.done = any(ending_of(observation))  # what trajectory rubrics look at
-        observation.reward = self.settle(rubric(action, observation))
+        done = any(ending_of(observation))
+        if observation.done != done:
+            observation = replace(observation, done=done)  # what trajectory rubrics look at
+        reward = self.settle(rubric(action, observation))
         tree = {"": rubric, **dict(rubric.named_rubrics())}
         facts: dict[str, Any] = {"scores": {path: part.last_score for path, part in tree.items()}}
-        if observation.done:
+        if done:
             credit = {
                 path: part.credit()
                 for path, part in tree.items()
@@ -190,7 +201,7 @@ class Player:
             }
             if credit:
                 facts["credit"] = credit
-        observation.metadata = {**observation.metadata, "rubric": facts}
+        return replace(observation, reward=reward, metadata={**observation.metadata, "rubric": facts})
 
     def _metadata(self) -> dict[str, Any]:
         described: dict[str, Any] = msgspec.structs.asdict(self.environment.describe())
@@ -247,7 +258,7 @@ def _arguments(
     parameters = inspect.signature(reset).parameters.values()
     named = {p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        named |= {"seed", "episode_id", *options}
+        named |= {"seed", "episode_id", *options} - {"self"}  # which a method has got already
     arguments = dict(options)
     if seed is not None:
         arguments["seed"] = seed

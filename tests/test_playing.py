@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from openenv_gym.environment import Environment
@@ -24,6 +25,7 @@ from openenv_gym.models import (
     State,
 )
 from openenv_gym.playing import Player, ending_of
+from openenv_gym.rubrics import Rubric
 from tests.support.typedenvs import (
     Calculator,
     Counted,
@@ -131,11 +133,17 @@ def test_transforms_see_each_observation(play: Play) -> None:
     assert player.step(Guess(1)).text in ("MORE", "THAT IS IT")
 
 
-@pytest.mark.parametrize("name", ["sede", "step"])
+@pytest.mark.parametrize("name", ["sede", "step", "self"])
 def test_f070_an_option_nobody_takes_is_named(play: Play, name: str) -> None:
     with pytest.raises(ValidationError, match=f"no '{name}'") as caught:
         play(Walk()).reset(options={name: 1})
     assert caught.value.details == {"path": f"$.{name}"}
+
+
+def test_no_option_is_taken_for_the_environment_itself(play: Play) -> None:
+    with pytest.raises(ValidationError, match="no 'self'") as caught:
+        play(GuessNumber()).reset(options={"self": 1})
+    assert caught.value.details == {"path": "$.self"}
 
 
 def test_a_seed_nobody_takes_is_an_error(play: Play) -> None:
@@ -266,6 +274,82 @@ def test_what_is_no_observation_is_refused(play: Play) -> None:
     player.reset()
     with pytest.raises(ConfigError, match=r"Wrong.step\(\) returned a str"):
         player.step(Guess(3))
+
+
+@pytest.mark.parametrize("reward", ["high", [1.0], np.array([1.0, 2.0]), {"score": 1}])
+def test_a_reward_that_is_no_number_is_refused(play: Play, reward: Any) -> None:
+    class Wrong(GuessNumber):
+        def step(self, action: Guess) -> Any:
+            return Hint("x", reward=reward)
+
+    player = play(Wrong())
+    player.reset()
+    with pytest.raises(ConfigError, match=r"Wrong.step\(\) gave a \w+ as reward; give a number, or None"):
+        player.step(Guess(3))
+
+
+@pytest.mark.parametrize("reward", [None, True, 1, 0.5, float("nan"), np.float32(0.5), np.int64(2), np.True_])
+def test_numbers_are_rewards_and_stay_what_they_are(play: Play, reward: Any) -> None:
+    class Right(GuessNumber):
+        def step(self, action: Guess) -> Any:
+            return Hint("x", reward=reward)
+
+    player = play(Right())
+    player.reset()
+    assert player.step(Guess(3)).reward is reward
+
+
+def test_an_observation_that_the_author_keeps_is_left_as_it_is(play: Play) -> None:
+    class Kept(Observation, frozen=True):
+        at: int = 0
+
+    class Keeps(Environment[Action, Kept, State]):
+        rubric = Goal()
+        seen = Kept()
+
+        def reset(self, **options: Any) -> Kept:
+            return self.seen
+
+        def step(self, action: Any) -> Kept:
+            return self.seen
+
+    player = play(Keeps(), limit=1)
+    for _ in range(2):
+        player.reset()
+        last = player.step(Action())
+        assert (last.truncated, last.done, last.reward, last.metadata) == (
+            True,
+            True,
+            0.0,
+            {"rubric": {"scores": {"": 0.0}}},
+        )
+    assert Keeps.seen == Kept()
+
+
+def test_an_episode_is_over_even_if_its_rubric_raises(play: Play) -> None:
+    class Torn(Rubric):
+        def forward(self, action: Any, observation: Any) -> float:
+            raise ValueError("no score")
+
+    class Judged(GuessNumber):
+        rubric = Torn()
+
+    player = play(Judged(1))
+    player.reset()
+    with pytest.raises(ValueError, match="no score"):
+        player.step(Guess(1))
+    with pytest.raises(ResetNeededError, match="over"):
+        player.step(Guess(1))
+
+
+def test_a_state_of_another_kind_is_named(play: Play) -> None:
+    class Odd(GuessNumber):
+        def reset(self, **options: Any) -> Hint:
+            self.state = {}  # type: ignore[assignment]
+            return Hint()
+
+    with pytest.raises(ConfigError, match="Odd.state is a dict, not a State"):
+        play(Odd()).reset()
 
 
 def test_a_limit_truncates(play: Play) -> None:
