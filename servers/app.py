@@ -41,6 +41,7 @@ from .openenv.talk import Talk
 from .openenv.tasks import TaskRoutes
 from .openenv.text import write_json
 from .pool import Pool
+from .problems import for_agents
 from .security import check_host, check_origin, check_token
 from .settings import ServerSettings
 from .targets import Target
@@ -137,7 +138,8 @@ class _Sockets:
 
 async def _failed(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, OpenEnvError)
-    return failure(exc, "body")
+    production = request.app.state.settings.mode == "production"
+    return failure(for_agents(exc) if production else exc, "body")
 
 
 async def _refused(request: Request, exc: Exception) -> Response:

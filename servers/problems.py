@@ -7,7 +7,7 @@ from typing import Any
 
 from openenv_gym.errors import ErrorCode, OpenEnvError
 
-__all__ = ["problem", "problem_json", "status_of"]
+__all__ = ["for_agents", "problem", "problem_json", "status_of"]
 
 _STATUS: dict[str, int] = {
     ErrorCode.AUTHENTICATION: 401,
@@ -17,10 +17,8 @@ _STATUS: dict[str, int] = {
     ErrorCode.MISMATCH: 409,
     ErrorCode.RESET_NEEDED: 409,
     ErrorCode.TOO_LARGE: 413,
-    ErrorCode.CONFIG: 422,
     ErrorCode.VALIDATION: 422,
     ErrorCode.INVALID_ACTION: 422,
-    ErrorCode.NOT_CARRIED: 422,
     ErrorCode.PROTOCOL: 400,
     ErrorCode.VERSION: 426,
     ErrorCode.UNSUPPORTED: 501,
@@ -30,6 +28,7 @@ _STATUS: dict[str, int] = {
     ErrorCode.DEADLINE: 504,
     ErrorCode.TOOL_TIMEOUT: 504,
 }
+_INTERNAL = ("traceback", "log")
 
 
 def status_of(error: OpenEnvError) -> int:
@@ -41,6 +40,13 @@ def problem(error: OpenEnvError) -> dict[str, Any]:
     """Return the JSON object that reports ``error``; details that JSON cannot hold become their repr."""
     details: dict[str, Any] = json.loads(json.dumps(error.details, default=repr, skipkeys=True))
     return {"code": str(error.code), "message": error.message, "details": details}
+
+
+def for_agents(error: OpenEnvError) -> OpenEnvError:
+    """Return ``error`` without what is for those who run the server: tracebacks, what workers print."""
+    details = {name: value for name, value in error.details.items() if name not in _INTERNAL}
+    message = error.message.partition("\n")[0] if error.details.get("log") else error.message
+    return type(error)(message.removesuffix("; its last lines:"), **details)
 
 
 def problem_json(error: OpenEnvError) -> bytes:

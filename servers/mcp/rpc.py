@@ -6,7 +6,7 @@ from typing import Any
 
 from openenv_gym.errors import ErrorCode, OpenEnvError
 
-from ..problems import problem
+from ..problems import for_agents, problem
 
 __all__ = [
     "INTERNAL_ERROR",
@@ -33,7 +33,6 @@ _CODES: dict[str, int] = {
     ErrorCode.CONSTRUCTION: SERVER_ERROR,
     ErrorCode.DRAINING: SERVER_ERROR,
     ErrorCode.VALIDATION: INVALID_PARAMS,
-    ErrorCode.NOT_CARRIED: INVALID_PARAMS,
     ErrorCode.UNSUPPORTED: METHOD_NOT_FOUND,
 }
 
@@ -64,9 +63,10 @@ def failure(request_id: Any, error: RpcError) -> dict[str, Any]:
 
 def from_error(exc: OpenEnvError) -> RpcError:
     """Return an error of ours as one of JSON-RPC; ``data`` names ours."""
-    said = problem(exc)
+    said = problem(for_agents(exc))
+    over = exc.code is ErrorCode.RESET_NEEDED  # an agent cannot reset, and its first call began the episode
     return RpcError(
         _CODES.get(exc.code, INTERNAL_ERROR),
-        exc.message,
+        "the episode is over; begin a new session for another" if over else said["message"],
         {"error": said["code"], "details": said["details"]},
     )

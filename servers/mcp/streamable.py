@@ -223,7 +223,8 @@ class Streamable:
                 answer = success(message["id"], await line.agent.answer(message["method"], _params(message)))
             except RpcError as exc:
                 answer = failure(message["id"], exc)
-            if message["method"] == "tools/call":
+            # Not after a failure: a call that overran would keep this question waiting, and its agent.
+            if message["method"] == "tools/call" and not answer.get("result", {"isError": True})["isError"]:
                 await line.agent.look()
         return answer
 

@@ -32,7 +32,7 @@ __all__ = [
 _LONGEST_EPISODE_ID = 255
 _STEPS = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 #: Errors that are the client's doing: nothing was executed.
-_INVALID = (ErrorCode.VALIDATION, ErrorCode.INVALID_ACTION, ErrorCode.NOT_CARRIED)
+_INVALID = (ErrorCode.VALIDATION, ErrorCode.INVALID_ACTION)
 
 
 # -- answers

@@ -19,6 +19,8 @@ from openenv_gym.errors import (
     OpenEnvError,
     RemoteProtocolError,
     SessionLostError,
+    ValidationError,
+    ValueNotCarriedError,
     from_wire,
 )
 from openenv_gym.protocol import frames
@@ -128,8 +130,8 @@ class Peer:
             options: The other keyword arguments of ``reset``, ``episode_id`` among them.
             timeout: See :meth:`step`.
         """
-        seeds = None if seed is None else [pack(seed, "seed")]
-        packed = pack(options, "options") if options else None
+        seeds = None if seed is None else [_packed(seed, "$.seed")]
+        packed = _packed(options, "$") if options else None
         reply = await self._timed("reset", timeout, lambda number: m.Reset(number, seeds, packed))
         return _outcome(reply)
 
@@ -144,7 +146,7 @@ class Peer:
             ValidationError: A field is wrong; nothing was executed.
             DeadlineExceededError: It took longer than ``timeout``; the session has ended.
         """
-        packed = pack(action, "action")
+        packed = _packed(action, "$")
         return _outcome(await self._timed("step", timeout, lambda number: m.Step(number, packed)))
 
     async def state(self) -> dict[str, Any]:
@@ -162,7 +164,7 @@ class Peer:
         Raises:
             UnsupportedError: The environment has no such thing.
         """
-        packed = {name: pack(value, f"$.{name}") for name, value in (arguments or {}).items()}
+        packed = {name: _packed(value, f"$.{name}") for name, value in (arguments or {}).items()}
         (answer,) = (await self._request(lambda number: m.Ask(number, topic, packed))).values
         return answer
 
@@ -345,6 +347,14 @@ async def _connect(line: _Line, sock: socket.socket) -> None:
     except BaseException:
         sock.close()
         raise
+
+
+def _packed(value: Any, path: str) -> Any:
+    """Return what a client sent as the worker gets it; what cannot be sent on is the client's fault."""
+    try:
+        return pack(value, path)
+    except ValueNotCarriedError as exc:
+        raise ValidationError(exc.message, path=path) from None
 
 
 def _outcome(reply: Any) -> Outcome:

@@ -25,7 +25,7 @@ from openenv_gym.errors import (
     ValidationError,
 )
 
-from ..problems import problem, status_of
+from ..problems import for_agents, problem, status_of
 from ..security import check_origin, check_token
 from ..settings import ServerSettings
 from .forms import check_fields, check_object, error_form, outcome_form, reset_arguments
@@ -166,7 +166,8 @@ class Talk:
         return {"type": "observation", "data": outcome_form(outcome)}
 
     def _error(self, exc: OpenEnvError, *, alive: bool) -> dict[str, Any]:
-        return {"type": "error", "data": error_form(exc, alive=alive, factory=self._factory)}
+        told = for_agents(exc) if self._settings.mode == "production" else exc
+        return {"type": "error", "data": error_form(told, alive=alive, factory=self._factory)}
 
 
 #: Types of messages, and whether they have ``data``: ``None``: they must have none.

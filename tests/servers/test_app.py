@@ -101,6 +101,13 @@ def test_an_error_has_code_message_and_details() -> None:
     }
 
 
+def test_in_production_mode_an_error_has_no_traceback() -> None:
+    broken = ConstructionError("no such level", type="KeyError", traceback="File '/srv/secret.py'")
+    for mode, shown in (("simulation", True), ("production", False)):
+        answer = _ask(_app(FakePool(refusal=broken), mode=mode), "/metadata").json()
+        assert ("traceback" in answer["details"]) is shown
+
+
 def test_an_episode_can_be_played_over_http() -> None:
     async def play() -> list[int]:
         async with Web(_app()) as web:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from openenv_gym import errors as e
-from openenv_gym.servers.problems import problem, problem_json, status_of
+from openenv_gym.servers.problems import for_agents, problem, problem_json, status_of
 
 
 @pytest.mark.parametrize(
@@ -20,10 +20,8 @@ from openenv_gym.servers.problems import problem, problem_json, status_of
         (e.EnvironmentMismatchError("x"), 409),
         (e.ResetNeededError("x"), 409),
         (e.MessageTooLargeError("x"), 413),
-        (e.ConfigError("x"), 422),
         (e.ValidationError("x"), 422),
         (e.InvalidActionError("x"), 422),
-        (e.ValueNotCarriedError("x"), 422),
         (e.RemoteProtocolError("x"), 400),
         (e.VersionMismatchError("x"), 426),
         (e.UnsupportedError("x"), 501),
@@ -32,6 +30,8 @@ from openenv_gym.servers.problems import problem, problem_json, status_of
         (e.DeadlineExceededError("x"), 504),
         (e.ToolTimeoutError("x"), 504),
         (e.ConstructionError("x"), 500),
+        (e.ConfigError("an environment returned no Observation"), 500),
+        (e.ValueNotCarriedError("an environment returned an object"), 500),
         (e.OpenEnvError("x"), 500),
     ],
 )
@@ -50,3 +50,23 @@ def test_an_answer_can_be_turned_back_into_the_error() -> None:
 
 def test_details_that_json_cannot_hold_become_text() -> None:
     assert problem(e.OpenEnvError("x", value={1, 2}))["details"] == {"value": "{1, 2}"}
+
+
+def test_agents_are_not_told_what_is_for_those_who_run_the_server() -> None:
+    crash = e.WorkerCrashedError(
+        "the worker exited with code 3; its last lines:\nTOKEN=abc\nbye",
+        exit_code=3,
+        log=["TOKEN=abc", "bye"],
+    )
+    assert problem(for_agents(crash)) == {
+        "code": "worker_crashed",
+        "message": "the worker exited with code 3",
+        "details": {"exit_code": 3},
+    }
+    raised = e.RemoteEnvironmentError("ValueError: one\ntwo", type="ValueError", traceback="File ...")
+    told = for_agents(raised)
+    assert (type(told), told.message, told.details) == (
+        e.RemoteEnvironmentError,
+        "ValueError: one\ntwo",
+        {"type": "ValueError"},
+    )

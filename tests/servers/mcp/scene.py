@@ -79,6 +79,7 @@ class LocalPeer:
     def __init__(self) -> None:
         self.ended: asyncio.Future[OpenEnvError] = asyncio.get_running_loop().create_future()
         self.resets = 0
+        self.asked: list[str] = []
         self._executor = ThreadPoolExecutor(1)
         self._player = Player(self.kind())
 
@@ -102,6 +103,7 @@ class LocalPeer:
         return await self._do(self._player.reset, seed)
 
     async def ask(self, topic: str, arguments: dict[str, Any] | None = None) -> Any:
+        self.asked.append(topic)
         return await self._do(self._player.ask, topic, arguments or {})
 
     async def close(self) -> None:

@@ -277,3 +277,15 @@ def test_a_session_lives_while_it_is_used(scene: Scene) -> None:
         assert answer.status_code == 404 and b"nobody used it" in answer.body
 
     asyncio.run(run())
+
+
+def test_f099_after_a_call_that_failed_the_agent_does_not_wait_for_the_tools(scene: Scene) -> None:
+    async def work(client: _Client) -> None:
+        await client.post(call("tools/list"))
+        (peer,) = scene.peers.opened
+        await client.post(call("tools/call", name="fail", arguments={"why": "x"}), accept="application/json")
+        assert peer.asked[-1] == "tools/call"
+        await client.post(call("tools/call", name="count"), accept="application/json")
+        assert peer.asked[-2:] == ["tools/call", "tools/list"]
+
+    _play(scene, work)

@@ -303,6 +303,21 @@ def test_f082_in_production_mode_nobody_resets_or_steps(kind: str) -> None:
     assert [type(request) for request in _story(tell, mode="production").asked] == [m.Hello, m.Close]
 
 
+@pytest.mark.parametrize("mode", ["simulation", "production"])
+def test_only_those_who_train_are_shown_tracebacks(mode: str) -> None:
+    broken = ConstructionError("ValueError: no", type="ValueError", traceback="File '/srv/secret.py'")
+
+    async def tell(house: _House) -> None:
+        house.pool.refusal = broken
+        wire = await house.connected()
+        said, _close = await wire.end()
+        details = said["data"]["details"]
+        assert details.pop("traceback", None) == (None if mode == "production" else "File '/srv/secret.py'")
+        assert details == {"type": "ValueError"}
+
+    _story(tell, mode=mode)
+
+
 @pytest.mark.parametrize(
     ("headers", "settings", "status"),
     [
