@@ -112,7 +112,7 @@ class TypedStage:
         except TimeoutError:
             text = (
                 f"the tool {name!r} did not return within {patience:g} s and goes on; what is asked next"
-                " waits for it. timeout= of the call or @tool, or the environment's tool_timeout, gives more time"
+                " waits for it. timeout= of the call or @tool, or the environment's tool_timeout, gives more"
             )
         return _too_late(request, name, text)
 
