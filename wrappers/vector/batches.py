@@ -13,9 +13,10 @@ from gymnasium.vector.utils import create_empty_array
 from openenv_gym.errors import InvalidActionError
 from openenv_gym.protocol.columns import Column
 
-__all__ = ["LastSeen", "cut", "empty_batch", "length_of", "put_rows", "runs", "take_rows"]
+__all__ = ["ARRAYS", "LastSeen", "cut", "empty_batch", "length_of", "put_rows", "runs", "take_rows"]
 
-_ARRAYS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+ARRAYS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+"""Spaces whose batch is an array."""
 
 
 def empty_batch(space: gym.Space[Any], n: int) -> Any:
@@ -41,7 +42,7 @@ def take_rows(space: gym.Space[Any], batch: Any, rows: Sequence[int]) -> Any:
         return {key: take_rows(space.spaces[key], part, rows) for key, part in batch.items()}
     if isinstance(space, spaces.Tuple):
         return tuple(take_rows(sub, part, rows) for sub, part in zip(space.spaces, batch, strict=True))
-    if isinstance(space, _ARRAYS) and isinstance(batch, np.ndarray):
+    if isinstance(space, ARRAYS) and isinstance(batch, np.ndarray):
         return batch[list(rows)]
     return tuple(batch[row] for row in rows)
 
@@ -72,7 +73,7 @@ def put_rows(space: gym.Space[Any], out: Any, at: Sequence[int], batch: Any, row
     if isinstance(space, spaces.Tuple):
         parts = zip(space.spaces, out, batch, strict=True)
         return tuple(put_rows(sub, to, at, part, rows) for sub, to, part in parts)
-    if isinstance(space, _ARRAYS):
+    if isinstance(space, ARRAYS):
         out[list(at)] = batch[list(rows)]
         return out
     values = list(out)

@@ -13,7 +13,7 @@ from openenv_gym.protocol.columns import column_codec
 from openenv_gym.protocol.messages import Reset, Step
 from openenv_gym.protocol.values import pack
 
-from .batches import LastSeen, cut, empty_batch, length_of, take_rows
+from .batches import ARRAYS, LastSeen, cut, empty_batch, length_of, take_rows
 from .failures import MALFORMED, malformed, vector_error, warn
 from .fleet import Fleet, Part
 from .landing import Landing, ended
@@ -227,6 +227,11 @@ class Stepper:
         parts, space = self.fleet.parts, self.actions.space
         if len(parts) == 1:
             return [self.actions.encode_batch(actions, self._n, "actions")]
+        if isinstance(space, ARRAYS):
+            column = self.actions.encode_batch(actions, self._n, "actions")
+            if type(column) is bytes:
+                size = len(column) // self._n
+                return [column[part.first * size : part.stop * size] for part in parts]
         try:
             length = length_of(space, actions)
             cuts = [cut(space, actions, part.first, part.stop) for part in parts]
