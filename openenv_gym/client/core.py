@@ -8,8 +8,7 @@ import os
 import sys
 import warnings
 import weakref
-from collections.abc import Generator
-from functools import partial
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EnvClosedError, OpenEnvError, ServerConnectionError, SessionLostError
@@ -46,14 +45,14 @@ class ClientCore:
         settings: The client's settings.
         line: The client's calls.
         closed: Whether :meth:`closing` came last.
-        children: What is closed together with this.
+        children: Close what is closed together with this.
     """
 
     def __init__(self, settings: ClientSettings, host: Host | None, target: str | None) -> None:
         self.settings = settings
         self.line = Line()
         self.closed = False
-        self.children: list[ClientCore] = []
+        self.children: list[Callable[[], Any]] = []
         self._host = host
         self._target = target
         self._link: BinaryLink | JsonLink | None = None
@@ -145,14 +144,19 @@ class ClientCore:
         children, self.children = self.children, []
         self.closed = True
         try:
-            for child in children:
-                yield Work(partial(child.run, "close()", child.closing()))
+            for close in children:
+                yield Work(close)
             yield from self.disconnecting()
         except BaseException:
             self._stop_host()
             raise
         yield Work(self._stop_host)
         self.forward()
+
+    def join(self, other: ClientCore) -> None:
+        """Use the server of ``other``, whoever runs it and whatever it asks for."""
+        if other._opener is not None:
+            self._opener = other._opener.variant()
 
     def abandon(self) -> None:
         """End the session without waiting; called when nobody holds the client any more."""
@@ -195,9 +199,10 @@ class ClientCore:
 
     def _make_opener(self, base_url: str | None = None) -> Opener:
         settings = self.settings
-        if base_url is not None:
-            token = settings.token or (self._host.token if self._host is not None else None)
-            settings = dataclasses.replace(settings, base_url=base_url, token=token)
+        if self._host is not None:
+            settings = dataclasses.replace(
+                settings, base_url=base_url or settings.base_url, token=settings.token or self._host.token
+            )
         return Opener(settings, self._target, client="openenv_gym.client", face="typed", json=True)
 
     def rpc(self) -> Rpc:

@@ -173,14 +173,23 @@ class Line:
         self.wake()
 
     def run(self, call: Call) -> Any:
-        """Carry out ``call``, and those before it, while this thread waits; return its result."""
-        while not call.done:
-            with self._changed:
-                head = self.claim(call, blocks=True)
-                if head is None:
-                    self._changed.wait()
-            if head is not None:
-                self._finish(head)
+        """Carry out ``call``, and those before it, while this thread waits; return its result.
+
+        When an interrupt comes before it was begun, it is not carried out any more.
+        """
+        try:
+            while not call.done:
+                with self._changed:
+                    head = self.claim(call, blocks=True)
+                    if head is None:
+                        self._changed.wait()
+                if head is not None:
+                    self._finish(head)
+        except BaseException as exc:
+            if not call.begun:
+                call.advance(error=exc)
+                self.leave(call)
+            raise
         return call.outcome()
 
     def _finish(self, call: Call) -> None:

@@ -243,7 +243,7 @@ class Opener:
         """
         other = copy.copy(self)
         other.hello = msgspec.structs.replace(self.hello, **fields)
-        self._spare = None
+        self._spare, other._text = None, None
         return other
 
     def launch(self) -> None:

@@ -300,10 +300,11 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         return self._parse_state((yield from self._core.exchange(Request("state"))))
 
     def _another(self) -> Steps:
-        yield from self._core.connecting()
+        yield from self._connecting()
         client = self._like(self.base_url)
+        client._core.join(self._core)
         yield from client._connecting()
-        self._core.children.append(client._core)
+        self._core.children.append(client.sync().close)
         return client
 
     def _like(self, base_url: str | None) -> Any:

@@ -108,6 +108,18 @@ def test_a_provider_is_started_when_needed_stopped_and_started_again() -> None:
         close(core)
 
 
+def test_a_server_that_a_provider_started_before_is_asked_with_its_token() -> None:
+    with serving_json() as server:
+        provider = Provider(server.url, token="s3cret")
+        host = Host(provider)
+        host.adopt()
+        core = core_for(server.url, host)
+        ask(core, "reset")
+        assert server.headers["Authorization"] == "Bearer s3cret"
+        close(core)
+        assert provider.log == ["stop"]
+
+
 def test_a_provider_is_stopped_even_when_closing_is_interrupted() -> None:
     with serving_json() as server:
         provider = Provider(server.url)

@@ -105,7 +105,10 @@ def test_an_interrupt_ends_the_call_that_is_under_way_and_is_raised() -> None:
     with pytest.raises(KeyboardInterrupt):
         line.run(second)
     assert first.done
-    assert line.run(second) == "second"
+    with pytest.raises(KeyboardInterrupt):
+        line.run(second)
+    assert log == ["first"]
+    assert line.run(call_in(line, saying(log, "third"))) == "third"
 
 
 def test_a_call_that_left_is_not_carried_out() -> None:
@@ -168,6 +171,8 @@ def test_a_signal_handler_gets_an_error_instead_of_a_deadlock() -> None:
     outer = call_in(line, saying(log, "outer", Work(handler)), "step()")
     with pytest.raises(LocalProtocolError, match=r"step\(\) is under way; a signal handler"):
         line.run(outer)
+    assert line.run(call_in(line, saying(log, "later"))) == "later"
+    assert "inner" not in log
 
 
 def test_a_blocking_driver_takes_over_from_a_task_of_its_thread() -> None:

@@ -128,6 +128,15 @@ def test_results_and_tools_of_other_servers_are_understood() -> None:
     }
 
 
+def test_another_session_in_production_mode_is_one_of_tools(sleeper_url: str) -> None:
+    client = MCPToolClient(sleeper_url, mode="production").sync()
+    other = client.new_session()
+    assert other.call_tool("add", a=1) == 3
+    client.close()
+    with pytest.raises(errors.EnvClosedError):
+        other.call_tool("add", a=1)
+
+
 def test_a_closed_client_calls_nothing(sleeper_url: str) -> None:
     client = MCPToolClient(sleeper_url, mode="production")
     client.connect()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from openenv_gym import errors
-from openenv_gym.client import EnvClient, GenericEnvClient
+from openenv_gym.client import EnvClient, GenericEnvClient, attending
 from openenv_gym.models import CallToolAction, CallToolObservation, ListToolsObservation, StepResult
 from tests.client.jsonserver import observation, serving_json
 from tests.client.sleeper import Nap, SleeperClient, Sleeps, Slept
@@ -405,6 +405,24 @@ def test_another_session_is_of_the_same_class_and_closed_with_its_parent(client:
     client.close()
     with pytest.raises(errors.EnvClosedError):
         other.step(Nap())
+
+
+def test_another_session_needs_no_address_and_no_secret() -> None:
+    client = SleeperClient(provider="inprocess", target="tests.client.sleeper:Sleeper")
+    client.reset()
+    other = client.new_session()
+    assert other.reset().observation.said == "hello"
+    client.close()
+
+
+def test_pings_are_answered_while_the_program_is_busy_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attending, "_PERIOD", 0.02)
+    with serving_json(echo, ping_interval=0.1, ping_timeout=0.4) as server:
+        client = GenericEnvClient(server.url)
+        client.reset()
+        time.sleep(1.0)
+        assert client.step({"say": "there"}).observation == {"said": "there", "steps": 1}
+        client.close()
 
 
 def test_a_server_can_be_started_for_it() -> None:
