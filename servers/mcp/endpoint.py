@@ -89,6 +89,7 @@ class McpEndpoint:
             error = self.dialect.error(exc)
             await _say(websocket, failure(None, RpcError(SERVER_ERROR, error.message, error.data)))
             return
+        held.attached = True
         try:
             with self._sessions.use(held):
                 await self._converse(websocket, held)

@@ -81,7 +81,8 @@ class Talk:
     async def _serve(self, websocket: WebSocket) -> None:
         asked = websocket.query_params.get("session_id")
         try:
-            held = await self._sessions.open(ttl=None) if asked is None else self._attach(asked)
+            held = await self._sessions.open(ttl=None) if asked is None else self._sessions.find(asked)
+            _attach(held)
         except OpenEnvError as exc:
             await _end(websocket, self._error(exc, alive=False))
             return
@@ -89,19 +90,9 @@ class Talk:
             with self._sessions.use(held):
                 await self._converse(websocket, held)
         finally:
+            held.attached = False
             if asked is None:
                 await self._sessions.close(held)
-            else:
-                held.attached = False
-
-    def _attach(self, session_id: str) -> Held:
-        held = self._sessions.find(session_id)
-        if held.attached:
-            raise RemoteProtocolError(
-                f"the session {session_id} has a WebSocket attached already; close that first"
-            )
-        held.attached = True
-        return held
 
     async def _converse(self, websocket: WebSocket, held: Held) -> None:
         turn = asyncio.Lock()
@@ -198,6 +189,12 @@ def _read(event: Any) -> dict[str, Any]:
         raise ValidationError(f"{kind!r} needs the field 'data'", path="$.data")
     check_object(message.get("data", {}), "$.data", f"the data of {kind!r}")
     return dict(message)
+
+
+def _attach(held: Held) -> None:
+    if held.attached:
+        raise RemoteProtocolError(f"the session {held.id} has a WebSocket attached already; close that first")
+    held.attached = True
 
 
 async def _end(websocket: WebSocket, answer: dict[str, Any]) -> None:

@@ -256,6 +256,21 @@ def test_mcp_messages_are_answered_in_the_session() -> None:
     _story(tell)
 
 
+def test_nobody_attaches_to_the_session_of_another_socket() -> None:
+    async def tell(house: _House) -> None:
+        wire = await house.connected()
+        await wire.ask({"type": "reset"})
+        (session_id,) = house.sessions._held
+        other = await house.connected(f"session_id={session_id}")
+        said, _close = await other.end()
+        assert "attached already" in said["data"]["message"]
+        assert (await wire.ask({"type": "state"}))["type"] == "state"
+        wire.leave()
+        await wire.end()
+
+    _story(tell)
+
+
 def test_a_socket_may_attach_to_a_session_and_leaves_it_as_it_was() -> None:
     async def tell(house: _House) -> None:
         held = await house.sessions.open(ttl=60.0)
