@@ -5,13 +5,14 @@ VENV ?= .venv
 PY := $(VENV)/bin/python
 SETUP := pyproject.toml setup.cfg
 
-.PHONY: demo test test-full lint format types bench clean help
+.PHONY: demo test test-full test-interop lint format types bench clean help
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo       roll out Echo and a remote CartPole, each on a server of its own"
 	@echo "make test       run the tests (PYTEST_ARGS='-k echo' chooses some)"
 	@echo "make test-full  run them all, the long ones too"
+	@echo "make test-interop  run those with the packages of OpenEnv and MCP, which it installs aside"
 	@echo "make lint       check the code's form;  make format  mend it"
 	@echo "make types      check the types"
 	@echo "make bench      measure (see benchmarks/README.md)"
@@ -42,6 +43,9 @@ test: $(VENV)/.test
 
 test-full: $(VENV)/.test
 	OPENENV_HYPOTHESIS=deep $(PY) -m pytest -m "full or not full" --timeout 3600 $(PYTEST_ARGS)
+
+test-interop: $(VENV)/.test
+	OPENENV_CI=1 $(PY) -m pytest -p no:cacheprovider -m full tests/interop $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .

@@ -28,6 +28,8 @@ def interpreter(variable: str, packages: Sequence[str], folder: Path) -> Path:
         pytest.skip(f"{variable} names no virtual environment with {', '.join(packages)}")
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"
-    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
+    # Compiled are the modules that are used, when they are: these packages have thousands.
+    options = ("--quiet", "--disable-pip-version-check", "--no-compile")
+    install = [str(python), "-m", "pip", "install", *options, *packages]
     subprocess.run(install, check=True, stdin=subprocess.DEVNULL)
     return python

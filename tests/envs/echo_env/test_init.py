@@ -25,7 +25,7 @@ def _printed(code: str, path: Path = ROOT) -> str:
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[Path]:
     """Return a folder in which the package is called ``echo_env``."""
-    (tmp_path / "echo_env").symlink_to(ROOT / "envs" / "echo_env", target_is_directory=True)
+    (tmp_path / "echo_env").symlink_to(Path(echo_env.__file__).parent, target_is_directory=True)
     yield tmp_path
 
 

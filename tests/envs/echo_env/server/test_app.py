@@ -13,10 +13,10 @@ import pytest
 from starlette.testclient import TestClient
 
 import openenv_gym.serve
+from openenv_gym.envs import echo_env
 from openenv_gym.envs.echo_env.server.app import app, main
-from tests.tree import ROOT
 
-FOLDER = ROOT / "envs" / "echo_env"
+FOLDER = Path(echo_env.__file__).parent
 
 
 def test_the_application_serves_echo() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import tomllib
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+from openenv_gym.envs import echo_env
 from openenv_gym.envs.echo_env import EchoAction, EchoObservation
 from openenv_gym.envs.echo_env.models import PlainEchoObservation
 from openenv_gym.envs.echo_env.server.environment import EchoEnvironment
@@ -18,7 +20,6 @@ from openenv_gym.playing import Player
 from openenv_gym.servers.faces import face_of
 from openenv_gym.tools import tool
 from openenv_gym.typed_env import TypedEnv
-from tests.tree import ROOT
 
 TEXT = "Grüße, \U0001f600 世界"
 
@@ -182,7 +183,7 @@ def test_f042_a_call_must_say_that_it_is_one() -> None:
 
 def test_it_says_what_it_is() -> None:
     described = EchoEnvironment().describe()
-    project = tomllib.loads((ROOT / "envs/echo_env/pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(echo_env.__file__).parent / "pyproject.toml").read_text())["project"]
     assert (described.name, described.version) == ("echo_env", project["version"])
     assert described.readme_content is not None
     assert "# Echo" in described.readme_content
