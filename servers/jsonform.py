@@ -18,13 +18,19 @@ from uuid import UUID
 import msgspec
 import numpy as np
 
+from openenv_gym.errors import ValueNotCarriedError
+
 __all__ = ["jsonable"]
 
 _TEXTS = (dt.datetime, dt.date, dt.time, dt.timedelta, UUID, Decimal)
 
 
 def jsonable(value: Any) -> Any:
-    """Return ``value`` in JSON's types; see the top of this module for the spelling."""
+    """Return ``value`` in JSON's types; see the top of this module for the spelling.
+
+    Raises:
+        ValueNotCarriedError: Two keys of a map have the same text.
+    """
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, np.ndarray | np.generic):
@@ -36,12 +42,21 @@ def jsonable(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, Mapping):
-        return {str(key): jsonable(item) for key, item in value.items()}
+        return _map(value)
     if isinstance(value, list | tuple | set | frozenset):
         return [jsonable(item) for item in value]
     if type(value) in _TEXTS:
         return msgspec.to_builtins(value)
     return repr(value)
+
+
+def _map(value: Mapping[Any, Any]) -> dict[str, Any]:
+    form = {str(key): jsonable(item) for key, item in value.items()}
+    if len(form) != len(value):
+        raise ValueNotCarriedError(
+            f"two keys of {list(value)!r:.200} are the same text in JSON; use texts as keys"
+        )
+    return form
 
 
 def _array(value: np.ndarray[Any, Any] | np.generic) -> Any:

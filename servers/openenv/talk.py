@@ -124,16 +124,17 @@ class Talk:
             if message["type"] == "close":
                 await _close(websocket)
                 return False
-            answer = await self._carry_out(held, message)
+            answer = write_json(await self._carry_out(held, message))
         except _UnreadableError as exc:
-            answer = {"type": "error", "data": {"message": str(exc), "code": exc.code}}
+            answer = write_json({"type": "error", "data": {"message": str(exc), "code": exc.code}})
         except OpenEnvError as exc:
             alive = not held.peer.ended.done()
-            answer = self._error(exc, alive=alive)
+            told = self._error(exc, alive=alive)
             if not alive:
-                await _end(websocket, answer)
+                await _end(websocket, told)
                 return False
-        await websocket.send_text(write_json(answer).decode())
+            answer = write_json(told)
+        await websocket.send_text(answer.decode())
         return True
 
     async def _carry_out(self, held: Held, message: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from openenv_gym.errors import ValueNotCarriedError
+
 from ..jsonform import jsonable
 
 __all__ = ["read_json", "write_json"]
@@ -39,12 +41,18 @@ def read_json(data: bytes | str) -> Any:
 
 
 def write_json(value: Any) -> bytes:
-    """Return ``value`` as JSON."""
+    """Return ``value`` as JSON.
+
+    Raises:
+        ValueNotCarriedError: Two keys have the same text, or an integer has more digits than Python writes.
+    """
     form = jsonable(value)
     try:
         return _ENCODE(form)
     except UnicodeEncodeError:  # a text with lone surrogates, which JSON can escape and UTF-8 cannot hold
         return json.dumps(form, separators=(",", ":")).encode()
+    except ValueError as exc:
+        raise ValueNotCarriedError(f"the answer has no form in JSON: {exc}") from None
 
 
 def _finite(text: str) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from openenv_gym.errors import ValueNotCarriedError
 from openenv_gym.servers.jsonform import jsonable
 
 
@@ -49,3 +50,8 @@ def test_values_have_one_spelling(value: Any, spelling: Any) -> None:
     assert result == spelling
     assert type(result) is type(spelling)
     json.dumps(result, allow_nan=False)
+
+
+def test_keys_that_are_the_same_text_are_an_error() -> None:
+    with pytest.raises(ValueNotCarriedError, match=r"two keys of \[1, '1'\]"):
+        jsonable({"a": {1: "one", "1": "another"}})

@@ -367,3 +367,18 @@ def test_a_request_that_runs_ends_before_the_socket_is_told_of_the_end() -> None
         await asyncio.sleep(0.05)
 
     _story(tell, instead(m.Step, never))
+
+
+def test_an_observation_that_json_cannot_hold_costs_one_error() -> None:
+    def huge(request: m.Step) -> m.Transition:
+        return m.Transition(request.id, pack({"n": 10**5000}, "obs"), [1.0], b"\0")
+
+    async def tell(house: _House) -> None:
+        wire = await house.connected()
+        answer = await wire.ask({"type": "step", "data": {}})
+        assert (answer["data"]["code"], answer["data"]["error"]) == ("EXECUTION_ERROR", "value_not_carried")
+        assert (await wire.ask({"type": "state"}))["type"] == "state"
+        wire.leave()
+        await wire.end()
+
+    _story(tell, instead(m.Step, huge))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openenv_gym.errors import ValueNotCarriedError
 from openenv_gym.servers.openenv.text import read_json, write_json
 
 _VALUES = st.recursive(
@@ -62,3 +63,8 @@ def test_integers_keep_every_digit() -> None:
 
 def test_a_lone_surrogate_goes_both_ways() -> None:
     assert read_json(write_json(["\ud800"])) == ["\ud800"]
+
+
+def test_an_integer_that_python_does_not_write_is_an_error() -> None:
+    with pytest.raises(ValueNotCarriedError, match="no form in JSON: .*4300"):
+        write_json({"n": 10**5000})
