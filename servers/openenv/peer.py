@@ -140,11 +140,13 @@ class Peer:
 
         Args:
             action: The fields of an action; ``type`` tells tool actions from others.
-            timeout: Seconds after which the session is given up, since a call cannot be taken back.
+            timeout: Seconds after which the session is given up, since a call that began cannot be taken
+                back.
 
         Raises:
             ValidationError: A field is wrong; nothing was executed.
-            DeadlineExceededError: It took longer than ``timeout``; the session has ended.
+            DeadlineExceededError: It took longer than ``timeout``; the session has ended, unless another
+                request kept this one from beginning.
         """
         packed = _packed(action, "$")
         return _outcome(await self._timed("step", timeout, lambda number: m.Step(number, packed)))
@@ -221,10 +223,24 @@ class Peer:
         return reply
 
     async def _timed(self, name: str, timeout: float | None, make: Callable[[int], m.Request]) -> Any:
+        begun = False
+
+        def begin(number: int) -> m.Request:
+            nonlocal begun
+            begun = True
+            return make(number)
+
         try:
             async with asyncio.timeout(timeout):
-                return await self._request(make)
+                return await self._request(begin)
         except TimeoutError:
+            if not begun:
+                raise DeadlineExceededError(
+                    f"the {name} could not begin within {timeout:g} s, for another request of the session"
+                    " still runs; nothing was executed",
+                    operation=name,
+                    deadline=timeout,
+                ) from None
             error = DeadlineExceededError(
                 f"the {name} took longer than {timeout:g} s and the session was given up; reset() starts a"
                 " new one",

@@ -249,6 +249,30 @@ def test_a_call_that_overruns_its_time_ends_the_session() -> None:
     _story(tell)
 
 
+def test_a_step_that_could_not_begin_in_time_leaves_the_session_to_the_one_that_runs() -> None:
+    async def tell() -> None:
+        go_on = asyncio.Event()
+
+        async def later(request: m.Step) -> m.Transition:
+            await go_on.wait()
+            return m.Transition(request.id, pack({"x": 1}, "obs"), [1.0], b"\0")
+
+        pool = FakePool(instead(m.Step, later))
+        peer = await _open(pool)
+        running = asyncio.create_task(peer.step({}))
+        while len(pool.asked) < 2:
+            await asyncio.sleep(0)
+        with pytest.raises(DeadlineExceededError, match="could not begin within 0.01 s"):
+            await peer.step({}, timeout=0.01)
+        assert (pool.done, peer.ended.done()) == ([], False)
+        go_on.set()
+        assert (await running).observation == {"x": 1}
+        assert (await peer.step({}, timeout=20.0)).reward == 1.0
+        peer.drop()
+
+    _story(tell)
+
+
 def test_a_session_is_dropped_once_while_a_call_runs() -> None:
     async def tell() -> None:
         async def never(request: m.Step) -> None:
