@@ -40,6 +40,8 @@ from .tools import ToolTable, check_tool_names
 
 __all__ = ["Environment", "EnvironmentMetadata"]
 
+_UNKNOWN = object()
+
 ActionT = TypeVar("ActionT", bound=Action)
 ObservationT = TypeVar("ObservationT", bound=Observation)
 StateT = TypeVar("StateT", bound=State)
@@ -98,7 +100,7 @@ class Environment(Generic[ActionT, ObservationT, StateT]):
 
     _state: StateT | None = None
     _np_random: np.random.Generator | None = None
-    _tool_table: ToolTable | None = None
+    _tool_table: Any = _UNKNOWN
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -190,10 +192,11 @@ class Environment(Generic[ActionT, ObservationT, StateT]):
     @property
     def tool_table(self) -> ToolTable | None:
         """Its tools: decorated methods, and those of :attr:`tools`; ``None``: it has none."""
-        if self._tool_table is None:
+        if self._tool_table is _UNKNOWN:
             table = ToolTable(self, mounted=self.tools, timeout=self.tool_timeout)
             self._tool_table = table if len(table) or self.tools else None
-        return self._tool_table
+        found: ToolTable | None = self._tool_table
+        return found
 
     def own_actions(self) -> bool:
         """Return whether it takes other actions than calls of tools."""

@@ -57,6 +57,10 @@ class Player:
         self._obstacle: str | None = _NOT_BEGUN
         self._loop: asyncio.Runner | None = None
         self._keeps_state = type(environment).state is Environment.state
+        self._makes_state = self._keeps_state and not _required_fields(environment.state_type)
+        self._reset = getattr(environment, "reset_async", environment.reset)
+        self._step = getattr(environment, "step_async", environment.step)
+        self._options = _names_of(self._reset)
 
     @property
     def has_tools(self) -> bool:
@@ -77,13 +81,12 @@ class Player:
             environment.np_random, _ = gym.utils.seeding.np_random(seed)
         if self._keeps_state:
             environment._state = None
-            if not _required_fields(environment.state_type):
+            if self._makes_state:
                 environment.state = environment.state_type(episode_id=episode_id)
         if environment.rubric is not None:
             environment.rubric.reset()
-        reset = getattr(environment, "reset_async", environment.reset)
-        arguments = _arguments(reset, seed, episode_id, dict(options or {}))
-        observation = self._checked(self.settle(reset(**arguments)), "reset")
+        arguments = _arguments(self._options, seed, episode_id, dict(options or {}))
+        observation = self._checked(self.settle(self._reset(**arguments)), "reset")
         if self._keeps_state and self.state().episode_id is None:
             environment.state.episode_id = episode_id
         self._obstacle, self._steps = None, 0
@@ -101,8 +104,7 @@ class Player:
         if self._obstacle is not None:
             raise ResetNeededError(self._obstacle)
         before = self.state().step_count if self._keeps_state else 0
-        step = getattr(environment, "step_async", environment.step)
-        observation = self._checked(self.settle(step(action)), "step")
+        observation = self._checked(self.settle(self._step(action)), "step")
         self._steps += 1
         if self._keeps_state and self.state().step_count == before:
             environment.state.step_count = before + 1
@@ -147,7 +149,7 @@ class Player:
             close: Callable[[], Any] = self.environment.close
             self.settle(close())
         finally:
-            table = self.environment._tool_table
+            table = self.environment.tool_table
             if table is not None:
                 table.close()
             if self._loop is not None:
@@ -251,24 +253,29 @@ def _required_fields(kind: type) -> list[str]:
     return [field.name for field in msgspec.structs.fields(kind) if field.required]
 
 
+def _names_of(reset: Callable[..., Any]) -> frozenset[str] | None:
+    """Return the names of the arguments that an author's ``reset`` takes; ``None``: any."""
+    parameters = inspect.signature(reset).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return frozenset(p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD))
+
+
 def _arguments(
-    reset: Callable[..., Any], seed: int | None, episode_id: str, options: dict[str, Any]
+    known: frozenset[str] | None, seed: int | None, episode_id: str, options: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the keyword arguments for an author's ``reset``, which need not take a seed or a name."""
-    parameters = inspect.signature(reset).parameters.values()
-    named = {p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        named |= {"seed", "episode_id", *options} - {"self"}  # which a method has got already
-    arguments = dict(options)
+    arguments = options
     if seed is not None:
         arguments["seed"] = seed
     for name in arguments:
-        if name not in named:
-            takes = ", ".join(sorted(named)) or "nothing"
+        # A method has got its "self" already.
+        if name == "self" or (known is not None and name not in known):
+            takes = "anything else" if known is None else ", ".join(sorted(known)) or "nothing"
             raise ValidationError(
                 f"reset() of this environment takes no {name!r}; it takes {takes}", path=f"$.{name}"
             )
-    if "episode_id" in named:
+    if known is None or "episode_id" in known:
         arguments["episode_id"] = episode_id
     return arguments
 
