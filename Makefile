@@ -65,5 +65,5 @@ bench: $(VENV)/.test
 	$(PY) -m benchmarks.soak
 
 clean:
-	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis MUJOCO_LOG.TXT
+	rm -rf build dist *.egg-info envs/*/build envs/*/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis MUJOCO_LOG.TXT
 	find . -name __pycache__ -not -path "./$(VENV)/*" -prune -exec rm -rf {} +

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tree import PACKAGE_DIRS, ROOT, parse, sources
+from tests.tree import PACKAGE_DIRS, ROOT, files, parse, sources
 
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
@@ -78,7 +78,7 @@ def test_topics_exist() -> None:
 
 @pytest.mark.parametrize("folder", [*PACKAGE_DIRS, "tests"])
 def test_every_folder_with_code_is_a_package(folder: str) -> None:
-    folders = {path.parent for path in (ROOT / folder).rglob("*.py")}
+    folders = {path.parent for path in files(ROOT / folder, "*.py")}
     assert [str(found) for found in sorted(folders) if not (found / "__init__.py").is_file()] == []
 
 

@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import openenv_gym
-from tests.tree import PACKAGE_DIRS, ROOT
+from tests.tree import PACKAGE_DIRS, ROOT, files
 
 MAX_CLIENT_DISTRIBUTIONS = 15
 
@@ -37,14 +37,14 @@ def _folders() -> dict[str, Path]:
     """Return every package by its installed name, as the folders have it."""
     found = {}
     for folder, package in PACKAGE_DIRS.items():
-        for init in (ROOT / folder).rglob("__init__.py"):
+        for init in files(ROOT / folder, "__init__.py"):
             found[".".join((package, *init.parent.relative_to(ROOT / folder).parts))] = init.parent
     return found
 
 
 def _copy_sources(target: Path) -> None:
     for folder in PACKAGE_DIRS:
-        shutil.copytree(ROOT / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / folder, target / folder, ignore=shutil.ignore_patterns("__pycache__", "build"))
     for name in ("pyproject.toml", "setup.cfg", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, target)
 
@@ -103,8 +103,8 @@ def test_package_data_lists_every_other_file() -> None:
     others = {
         path
         for folder in PACKAGE_DIRS
-        for path in (ROOT / folder).rglob("*")
-        if path.is_file() and path.suffix not in (".py", ".pyc", ".md") and path.name != "Dockerfile"
+        for path in files(ROOT / folder, "*")
+        if path.suffix not in (".py", ".pyc", ".md") and path.name != "Dockerfile"
         if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
     }
     assert others <= listed

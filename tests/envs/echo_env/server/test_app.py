@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 import openenv_gym.serve
 from openenv_gym.envs import echo_env
 from openenv_gym.envs.echo_env.server.app import app, main
+from tests.tree import files
 
 FOLDER = Path(echo_env.__file__).parent
 
@@ -50,7 +51,7 @@ def test_the_program_serves_the_class_of_its_own_package(monkeypatch: pytest.Mon
 def test_the_wheel_is_a_package_of_its_own(tmp_path: Path) -> None:
     # A copy, so that nothing is built in the checkout.
     source = tmp_path / "source"
-    shutil.copytree(FOLDER, source, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(FOLDER, source, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
     command = [
         sys.executable,
         "-m",
@@ -68,7 +69,7 @@ def test_the_wheel_is_a_package_of_its_own(tmp_path: Path) -> None:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
         (points,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
         assert "server = echo_env.server.app:main" in archive.read(points).decode()
-    modules = {f"echo_env/{path.relative_to(FOLDER).as_posix()}" for path in FOLDER.rglob("*.py")}
+    modules = {f"echo_env/{path.relative_to(FOLDER).as_posix()}" for path in files(FOLDER, "*.py")}
     assert names == modules | {"echo_env/README.md", "echo_env/openenv.yaml"}
 
 
