@@ -101,7 +101,7 @@ class _Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app
-        if scope["type"] == "http" and scope["path"] not in _OPEN_PATHS:
+        if scope["type"] == "http" and not _is_open(scope):
             try:
                 self._check(Request(scope))
             except OpenEnvError as exc:
@@ -114,6 +114,11 @@ class _Gate:
         if request.method not in _SAFE_METHODS:
             check_host(self._settings, headers.get("host"))
         check_token(self._settings, headers.get("authorization"))
+
+
+def _is_open(scope: Scope) -> bool:
+    """Return whether anybody may ask; ``root_path`` is where the application is mounted."""
+    return scope["path"].removeprefix(scope.get("root_path", "")) in _OPEN_PATHS
 
 
 class _Sockets:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 import openenv_gym
+from openenv_gym.errors import OpenEnvError
 from openenv_gym.forms import space_form, space_schema
 from openenv_gym.protocol.specs import from_spec
 from openenv_gym.protocol.values import unpack_ext
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["About", "visit"]
 
+_LOG = logging.getLogger("openenv_gym.server")
 _BESIDE = {
     "done": {"type": "boolean"},
     "reward": {"anyOf": [{"type": "number"}, {"type": "boolean"}, {"type": "null"}]},
@@ -37,7 +40,10 @@ async def visit(pool: Pool, settings: ServerSettings) -> AsyncIterator[Peer]:
     try:
         yield peer
     finally:
-        await peer.close()
+        try:
+            await peer.close()
+        except OpenEnvError as exc:  # the answer is none the worse for it
+            _LOG.warning("closing the environment of a session raised: %s", exc)
 
 
 class About:

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from openenv_gym.errors import ConstructionError, OpenEnvError
 from openenv_gym.protocol import messages as m
@@ -147,6 +148,13 @@ def test_with_a_token_only_health_and_ready_are_open(path: str) -> None:
     assert refused.headers["www-authenticate"] == "Bearer"
     assert _ask(app, path, Authorization="Bearer wrong").status_code == 401
     assert _ask(app, "/capacity", Authorization="Bearer s3cret").status_code == 200
+
+
+def test_health_is_open_where_the_application_is_mounted_and_nothing_else_is() -> None:
+    outer = Starlette(routes=[Mount("/game", _app(token="s3cret"))])
+    assert _ask(outer, "/game/health").status_code == 200
+    assert _ask(outer, "/game/capacity").status_code == 401
+    assert _ask(outer, "/game/health/..//capacity").status_code == 401
 
 
 def test_pages_of_other_origins_get_nothing() -> None:

@@ -48,6 +48,16 @@ def test_metadata_is_the_environments_and_the_servers() -> None:
     _story(tell)
 
 
+def test_an_answer_is_none_the_worse_for_an_environment_that_cannot_be_closed() -> None:
+    async def tell(pool: FakePool, about: About) -> None:
+        said = pool.answer
+        failed = instead(m.Close, lambda request: m.Error("environment", "OSError: busy", request.id, False))
+        pool.answer = lambda request: (failed if isinstance(request, m.Close) else said)(request)
+        assert await about.name() == "Game"
+
+    _story(tell)
+
+
 def test_the_environment_is_asked_once_by_however_many() -> None:
     async def tell(pool: FakePool, about: About) -> None:
         names = await asyncio.gather(*(about.name() for _ in range(3)))
