@@ -16,8 +16,10 @@ from openenv_gym.errors import ValueNotCarriedError
 
 from ..jsonform import jsonable
 
-__all__ = ["read_json", "write_json"]
+__all__ = ["MOST_VALUES", "read_json", "write_json"]
 
+MOST_VALUES = 1 << 22
+"""Values in a text. An empty object is three bytes of text and some seventy of memory."""
 _DECODE = msgspec.json.Decoder().decode
 _ENCODE = msgspec.json.Encoder().encode
 
@@ -26,8 +28,11 @@ def read_json(data: bytes | str) -> Any:
     """Return the value that ``data`` spells.
 
     Raises:
-        ValueError: It is not JSON; the message says where.
+        ValueError: It is not JSON, and the message says where; or it may have more than
+            :data:`MOST_VALUES` values.
     """
+    if (data.count(",") if isinstance(data, str) else data.count(b",")) >= MOST_VALUES:
+        raise ValueError(f"it has {MOST_VALUES} commas or more; large arrays go by the binary protocol")
     try:
         return _DECODE(data)
     except RecursionError:

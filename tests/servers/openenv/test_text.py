@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openenv_gym.errors import ValueNotCarriedError
+from openenv_gym.servers.openenv import text as module
 from openenv_gym.servers.openenv.text import read_json, write_json
 
 _VALUES = st.recursive(
@@ -68,3 +69,12 @@ def test_a_lone_surrogate_goes_both_ways() -> None:
 def test_an_integer_that_python_does_not_write_is_an_error() -> None:
     with pytest.raises(ValueNotCarriedError, match="no form in JSON: .*4300"):
         write_json({"n": 10**5000})
+
+
+@pytest.mark.parametrize("kind", [str, bytes])
+def test_a_text_that_would_fill_the_memory_is_refused(kind: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_VALUES", 4)
+    data: Any = "[1,2,3,4]" if kind is str else b"[1,2,3,4]"
+    assert read_json(data) == [1, 2, 3, 4]
+    with pytest.raises(ValueError, match="4 commas or more"):
+        read_json(data[:-1] + data[2:])
