@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from .errors import ConfigError
 from .forms import form_of
 from .models import Action, CallToolObservation, Observation
 from .playing import Player, ending_of
+from .structs import to_map
 from .tools.actions import tools_form
 
 __all__ = ["TypedEnv"]
@@ -29,6 +31,8 @@ class TypedEnv(gym.Env[Any, Any]):
 
     ``metadata["names"]`` gives the names behind integers that stand for ``Literal`` and ``Enum``.
 
+    Public attributes and methods that a ``gymnasium.Env`` has not are those of the environment.
+
     Args:
         environment: The environment.
         limit: Steps after which an episode is truncated; 0: none.
@@ -38,7 +42,7 @@ class TypedEnv(gym.Env[Any, Any]):
     """
 
     def __init__(self, environment: Environment[Any, Any, Any], limit: int = 0) -> None:
-        self.player = Player(environment, limit)
+        player = Player(environment, limit)
         self.render_mode = environment.render_mode
         self.action_space, self._from_value, actions = _actions(environment)
         self.observation_space, self._to_value, observations = _observations(environment)
@@ -46,6 +50,7 @@ class TypedEnv(gym.Env[Any, Any]):
         names = {"action": actions, "observation": observations}
         if any(names.values()):
             self.metadata["names"] = {kind: found for kind, found in names.items() if found}
+        self.player = player  # from here on other attributes are the environment's
 
     @property
     def environment(self) -> Environment[Any, Any, Any]:
@@ -76,6 +81,26 @@ class TypedEnv(gym.Env[Any, Any]):
     def close(self) -> None:
         """Close the environment."""
         self.player.close()
+
+    def remote_state(self) -> dict[str, Any]:
+        """Return where the episode stands, as :class:`~openenv_gym.RemoteEnv` does."""
+        return to_map(self.player.state())
+
+    def __getattr__(self, name: str) -> Any:
+        player: Player | None = vars(self).get("player")
+        if player is None or name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        found = getattr(player.environment, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+        return lambda *args, **kwargs: player.settle(found(*args, **kwargs))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = vars(self)
+        if name.startswith("_") or "player" not in own or name in own or hasattr(type(self), name):
+            super().__setattr__(name, value)
+        else:
+            setattr(self.environment, name, value)
 
 
 _Part = tuple[gym.Space[Any], Callable[[Any], Any], dict[str, list[str]]]

@@ -143,3 +143,40 @@ def test_gymnasium_wrappers_take_it() -> None:
     env = gym.wrappers.RecordEpisodeStatistics(TypedEnv(GuessNumber(highest=1)))
     env.reset()
     assert env.step(1)[4]["episode"]["r"] == 1.0
+
+
+def test_attributes_and_methods_are_those_of_the_environment() -> None:
+    class Adjustable(GuessNumber):
+        async def hardest(self, factor: int) -> int:
+            return self.highest * factor
+
+    inner = Adjustable(highest=2)
+    env = gym.wrappers.OrderEnforcing(TypedEnv(inner))
+    assert env.get_wrapper_attr("highest") == 2
+    assert env.get_wrapper_attr("hardest")(factor=3) == 6
+    env.set_wrapper_attr("highest", 1)
+    env.unwrapped.bonus = 2.5  # type: ignore[attr-defined]  # as a curriculum would
+    assert (inner.highest, inner.bonus) == (1, 2.5)  # type: ignore[attr-defined]
+    assert env.reset()[0] == "between 1 and 1"
+    assert not env.has_wrapper_attr("lowest")
+    assert not env.has_wrapper_attr("_state")
+    env.close()
+
+
+def test_what_gymnasium_sets_stays_here() -> None:
+    inner = GuessNumber()
+    env = TypedEnv(inner)
+    env.render_mode = "ansi"
+    env.spec = None
+    env.reset(seed=1)
+    assert inner.render_mode is None
+    assert "spec" not in vars(inner)
+    assert env.np_random_seed == 1
+
+
+def test_the_state_is_a_dict() -> None:
+    env = TypedEnv(Walk())
+    env.reset(options={"episode_id": "first"})
+    env.step(np.int64(1))
+    assert env.remote_state() == {"episode_id": "first", "step_count": 1, "furthest": 1}
+    env.close()

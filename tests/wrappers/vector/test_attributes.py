@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from openenv_gym.errors import ForbiddenError, RemoteEnvironmentError, ValueNotCarriedError, VectorEnvError
 from openenv_gym.registration import mirror
 from openenv_gym.testing import difference
+from openenv_gym.wrappers.vector import RemoteVectorEnv
 from openenv_gym.wrappers.vector.attributes import LaneAttributes
 from tests.support import testenvs
 
@@ -49,6 +51,17 @@ def test_frames_are_a_tuple_with_one_a_lane() -> None:
         assert difference(frames, sync.render()) is None
         assert difference(envs.call("render"), frames) is None
         sync.close()
+
+
+def test_lanes_of_a_typed_environment_tell_their_states() -> None:
+    target = "tests.support.typedenvs:GuessNumber"
+    with contextlib.closing(RemoteVectorEnv(target, num_envs=2, provider="inprocess", highest=1)) as envs:
+        envs.reset(options={"episode_id": "one"})
+        envs.step(np.array([1, 5]))
+        assert envs.call("remote_state") == ({"episode_id": "one", "step_count": 1},) * 2
+        assert envs.get_attr("highest") == (1, 1)
+        envs.set_attr("highest", [1, 2])
+        assert envs.get_attr("highest") == (1, 2)
 
 
 def test_a_name_that_no_lane_has_is_an_attribute_error() -> None:
