@@ -114,13 +114,19 @@ class Environment(Generic[ActionT, ObservationT, StateT]):
 
     # -- what an author writes
 
-    def reset(self, *, seed: int | None = None, episode_id: str | None = None, **options: Any) -> Any:
+    # Of a method that takes anything, type checkers let any signature be an override.
+    def reset(self, *args: Any, **options: Any) -> Any:
         """Start an episode and return its first observation.
 
+        Write it with the keyword arguments that it has::
+
+            def reset(self, *, seed: int | None = None, episode_id: str | None = None, level: int = 1) -> Hint:
+
         Args:
-            seed: What :attr:`np_random` was seeded with; ``None``: nothing.
-            episode_id: The name of the episode.
-            options: Whatever else the client gave.
+            args: Nothing is given by position.
+            options: ``seed``, which :attr:`np_random` was seeded with; ``episode_id``, the name of the episode;
+                whatever else the client gave. Those that a signature lacks are not given: an option of the
+                client's is an error then that names it.
         """
         if self.own_actions():
             raise UnsupportedError(f"{type(self).__name__} has no reset(); write one")
@@ -144,7 +150,7 @@ class Environment(Generic[ActionT, ObservationT, StateT]):
         """Return a picture of the episode: an ``(h, w, 3)`` uint8 array, a str ..."""
         raise UnsupportedError(f"{type(self).__name__} cannot be rendered")
 
-    def close(self) -> None:
+    def close(self) -> Any:
         """Let go of what the environment holds."""
 
     def describe(self) -> EnvironmentMetadata:

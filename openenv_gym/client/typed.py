@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from ..errors import ConfigError
 from ..models import StepResult
@@ -35,8 +35,9 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         result = client.step(action)               # where none runs: it blocks, and returns the result
         reward = client.step(action).reward        # on an event loop, without await: it blocks the loop
 
-    What it returns on an event loop is a :class:`~openenv_gym.client.pending.Pending`; results may be
-    awaited, too, and are themselves then. Calls of several threads and tasks take turns. ``asyncio.wait_for``
+    What it returns on an event loop is a :class:`~openenv_gym.client.pending.Pending`, which has the attributes
+    of the result; results may be awaited, too, and are themselves then. So what type checkers take for a
+    :class:`.StepResult` may be used either way. Calls of several threads and tasks take turns. ``asyncio.wait_for``
     around a call gives it up: the environment executes it if it was sent, and its result is dropped (where
     OpenEnv's JSON is spoken the session is over then). A connection belongs to no event loop: a client may be
     used in one ``asyncio.run`` after another, and without any.
@@ -156,7 +157,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """End the session. The next call opens a new one."""
         return self._core.dispatch("disconnect()", self._core.disconnecting())
 
-    def reset(self, **kwargs: Any) -> Any:
+    def reset(self, **kwargs: Any) -> StepResult[ObsT]:
         """Start an episode, in a new session if the old one is lost; return a :class:`.StepResult`.
 
         Args:
@@ -166,9 +167,10 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             ValidationError: The environment does not take an argument.
             OpenEnvError: There is no session to be had, or it was lost meanwhile; another call may succeed.
         """
-        return self._core.dispatch("reset()", self._resetting(kwargs))
+        result: StepResult[ObsT] = self._core.dispatch("reset()", self._resetting(kwargs))
+        return result
 
-    def step(self, action: ActT, **kwargs: Any) -> Any:
+    def step(self, action: ActT, **kwargs: Any) -> StepResult[ObsT]:
         """Take a step; return a :class:`.StepResult`.
 
         Args:
@@ -180,7 +182,8 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             RemoteEnvironmentError: The environment raised.
             SessionLostError: The episode is lost.
         """
-        return self._core.dispatch("step()", self._stepping(action, kwargs))
+        result: StepResult[ObsT] = self._core.dispatch("step()", self._stepping(action, kwargs))
+        return result
 
     def state(self) -> Any:
         """Return the environment's state, a ``state_type`` or a dict."""
@@ -234,14 +237,14 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         start = partial(host_of_space, repo_id, provider, kwargs, docker=use_docker)
         return cls._bootstrap(f"from_env({repo_id!r})", start)
 
-    async def __aenter__(self) -> Any:
+    async def __aenter__(self) -> Self:
         await self.connect()
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         self._core.run("connect()", self._connecting())
         return self
 

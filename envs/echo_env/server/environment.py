@@ -52,9 +52,7 @@ class EchoEnvironment(Environment[EchoAction, EchoObservation, State]):
         self.observation_space = Unicode(max(max_length, len(_GREETING)))
         self._last = ""
 
-    def reset(  # type: ignore[override]  # it takes no options
-        self, *, seed: int | None = None, episode_id: str | None = None
-    ) -> PlainEchoObservation:
+    def reset(self, *, seed: int | None = None, episode_id: str | None = None) -> PlainEchoObservation:
         """Start an episode; returns the greeting."""
         self._last = _GREETING
         return PlainEchoObservation(_GREETING)
