@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from ..errors import ConfigError, ValueNotCarriedError
+from ..errors import ConfigError, ValidationError, ValueNotCarriedError
 from ..models import Observation
 from .arrays import is_finite, is_numpy, numpy_array, plain_numpy
 from .faults import explained
@@ -190,6 +190,10 @@ def from_map(cls: type[T] | Any, data: Any, *, where: str = "$") -> T:
             return cast(T, _convert(_prepared(kind, data, where) if prepare else data, wanted))
         except msgspec.ValidationError as exc:
             wrong = exc
+        except UnicodeEncodeError as exc:
+            raise ValidationError(
+                f"{where}: a name or key in it is no valid Unicode: {exc.object!r:.80}", path=where
+            ) from exc
     raise explained(wrong, kind, data, where) from wrong
 
 

@@ -226,3 +226,13 @@ def test_other_values_are_spelled_alike() -> None:
     assert jsonable({1: (Colour.RED, Level.LOW)}, "$") == {"1": ["red", 1]}
     assert jsonable(np.array(["a", "b"]), "$") == ["a", "b"]
     assert jsonable(np.float32("inf"), "$") == "Infinity"
+
+
+@pytest.mark.parametrize("data", [{"\ud800": 1}, {"numbers": {"\ud800": 1}}])
+def test_a_name_that_is_no_unicode_is_wrong(data: dict[str, Any]) -> None:
+    class Numbered(msgspec.Struct, forbid_unknown_fields=True):
+        numbers: dict[int, int] = msgspec.field(default_factory=dict)
+
+    with pytest.raises(ValidationError, match="no valid Unicode") as caught:
+        from_map(Numbered, data)
+    assert caught.value.details == {"path": "$"}
