@@ -76,6 +76,7 @@ _STAYS = "one odd frame costs an error, not the session"
 _ODD = (("a list", "[1]"), ("a number", "1"), ("binary", b"{}"))
 _OUR_FORM = "errors outside of requests' forms are {code, message, details}"
 _INVALID = {"error_type": "invalid_args", "message": ""}
+_OVER = "there is no episode to step in"
 _NO_CALL = "the reset of an environment that has tools alone is an observation of no call"
 RESET_OF_TOOLS = Step("ws /ws", RESET, _NO_CALL, {"frame": {"type": "observation", "data": {"done": False}}})
 _CREATE, _CLOSE = _rpc("openenv/session/create"), _rpc("openenv/session/close", session_id="$session")
@@ -93,8 +94,20 @@ EXCHANGES = (
             _step(message="true"),
             _step(message="one"),
             _step(message="nothing"),
+            Step("ws /ws", _step(message="nan"), "NaN is spelled", {"frame": {"data": {"reward": "NaN"}}}),
             _step(message="end"),
+            Step("ws /ws", _step(message="hi"), _OVER, {"frame": {"data": {"code": "EXECUTION_ERROR"}}}),
+            RESET,
+            _step(message="hi"),
             {"type": "close"},
+        ),
+    ),
+    Exchange(
+        "no episode",
+        "probe",
+        _ws(
+            Step("ws /ws", _step(message="hi"), _OVER, {"frame": {"data": {"code": "EXECUTION_ERROR"}}}),
+            RESET,
         ),
     ),
     Exchange(
@@ -141,7 +154,11 @@ EXCHANGES = (
             Step("ws3 /mcp", None),
         ),
     ),
-    Exchange("the environment cannot be built", "broken", _ws(None, None)),
+    Exchange(
+        "the environment cannot be built",
+        "broken",
+        (*_ws(None, None), Step("POST /mcp", _CREATE), Step("ws /mcp"), Step("ws /mcp")),
+    ),
     Exchange(
         "tools by steps",
         "tools",
@@ -163,7 +180,7 @@ EXCHANGES = (
             _step(message="hi"),
         ),
     ),
-    Exchange("tools in a session", "tools", _in_session(*_MCP, _CREATE)),
+    Exchange("tools in a session", "tools", _in_session(*_MCP, _CREATE, _CLOSE)),
     Exchange(
         "no tools in a session", "probe", _in_session(_rpc("tools/list"), _rpc("tools/call", name="add"))
     ),
@@ -184,6 +201,19 @@ EXCHANGES = (
             Step("POST /mcp", _CLOSE),
             Step("POST /mcp", _rpc("openenv/session/close")),
             Step("POST /mcp", _rpc("tools/list", session_id="nobody")),
+        ),
+    ),
+    Exchange(
+        "production",
+        "closed",
+        (
+            Step("GET /health"),
+            Step("POST /reset", {}, _OUR_FORM, {"status": 404, "body": {"code": "not_found"}}),
+            Step("POST /step", {}, _OUR_FORM, {"status": 404, "body": {"code": "not_found"}}),
+            Step("GET /state", None, _OUR_FORM, {"status": 404, "body": {"code": "not_found"}}),
+            Step("POST /mcp", _rpc("tools/call", name="add", arguments={"a": 1})),
+            Step("ws /ws", RESET, "nobody resets", {"frame": {"data": {"code": "EXECUTION_ERROR"}}}),
+            Step("ws /ws", {"type": "mcp", "data": _rpc("tools/call", name="add", arguments={"a": 1})}),
         ),
     ),
     Exchange(

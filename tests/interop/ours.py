@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Annotated, Any, Literal
 
@@ -44,7 +45,7 @@ class Probe(Environment[ProbeAction, ProbeObservation, ProbeState]):
         if message == "slow":
             time.sleep(1.5)
         self.state.last = message
-        rewards = {"end": 1.0, "true": True, "one": 1, "nothing": None}
+        rewards = {"end": 1.0, "true": True, "one": 1, "nothing": None, "nan": math.nan}
         return ProbeObservation(
             message.upper() if action.mood == "loud" else message,
             len(message),

@@ -16,7 +16,7 @@ __all__ = ["KINDS", "PACKAGES", "peer_serving", "run_theirs", "versions"]
 HERE = Path(__file__).parent
 #: The newest; what it is written for is the third generation of fastmcp.
 PACKAGES = ("openenv", "fastmcp>=3,<4")
-KINDS = ("probe", "solo", "broken", "tools")
+KINDS = ("probe", "solo", "broken", "tools", "closed")
 """Environments of ``theirs.py``."""
 
 

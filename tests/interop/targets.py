@@ -14,6 +14,7 @@ TARGETS = {
     "solo": "tests.interop.ours:Probe",
     "broken": "tests.interop.ours:Broken",
     "tools": "tests.interop.ours:Tools",
+    "closed": "tests.interop.ours:Tools",
     "echo": "echo",
     "cartpole": "CartPole-v1",
 }
@@ -21,12 +22,13 @@ TARGETS = {
 
 
 @contextlib.contextmanager
-def ours_serving(*kinds: str, mode: str = "simulation") -> Iterator[dict[str, str]]:
+def ours_serving(*kinds: str) -> Iterator[dict[str, str]]:
     """Serve environments; yields their base URLs by kind."""
     with contextlib.ExitStack() as stack:
         urls = {}
         for kind in kinds:
             slots = "1" if kind == "solo" else "8"
+            mode = "production" if kind == "closed" else "simulation"
             options = ("--workers", "1", "--slot-wait", "0", "--max-sessions", slots, "--mode", mode)
             server = stack.enter_context(serving(TARGETS[kind], *options))
             urls[kind] = server.url.replace("ws://", "http://")

@@ -7,6 +7,7 @@ environments for openenv_gym.
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 import time
 from typing import Any, Literal
@@ -64,7 +65,7 @@ class Probe(Environment):
             time.sleep(1.5)
         self._state.step_count += 1
         self._state.last = message
-        rewards = {"end": 1.0, "true": True, "one": 1, "nothing": None}
+        rewards = {"end": 1.0, "true": True, "one": 1, "nothing": None, "nan": math.nan}
         return ProbeObservation(
             echoed=message.upper() if action.mood == "loud" else message,
             length=len(message),
@@ -129,6 +130,7 @@ APPS = {
     "solo": lambda: create_app(Probe, ProbeAction, ProbeObservation, "solo", 1, state_cls=ProbeState),
     "broken": lambda: create_app(Broken, ProbeAction, ProbeObservation, "broken", 4),
     "tools": lambda: create_app(Tools, CallToolAction, CallToolObservation, "tools", 4),
+    "closed": lambda: create_app(Tools, CallToolAction, CallToolObservation, "tools", 4, mode="production"),
 }
 
 

@@ -75,7 +75,7 @@ def play(base_url: str, steps: Any) -> list[dict[str, Any]]:
 
 
 def _session_in(answer: dict[str, Any]) -> str:
-    body = answer.get("body")
+    body = answer.get("body") or answer.get("frame", {}).get("data")
     result = body.get("result") if isinstance(body, dict) else None
     return str(result.get("session_id", "")) if isinstance(result, dict) else ""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -13,10 +15,14 @@ from tests.interop.targets import ours_serving
 from tests.interop.transcripts import CLIENTS, SERVERS
 from tests.interop.wire import judged, play
 
+CODES = {"INVALID_JSON", "UNKNOWN_TYPE", "VALIDATION_ERROR", "EXECUTION_ERROR"}
+CODES |= {"CAPACITY_REACHED", "FACTORY_ERROR", "SESSION_ERROR"}
+RPC_CODES = {-32700, -32600, -32601, -32602, -32603, -32000}
+
 
 @pytest.fixture(scope="module")
 def ours() -> Iterator[dict[str, str]]:
-    with ours_serving("probe", "solo", "broken", "tools") as urls:
+    with ours_serving("probe", "solo", "broken", "tools", "closed") as urls:
         yield urls
 
 
@@ -24,6 +30,14 @@ def test_every_exchange_was_recorded() -> None:
     assert [each["name"] for each in SERVERS] == [exchange.name for exchange in EXCHANGES]
     for each, exchange in zip(SERVERS, EXCHANGES, strict=True):
         assert [step["to"] for step in each["steps"]] == [step.to for step in exchange.steps]
+
+
+def test_every_kind_of_message_and_every_code_was_recorded() -> None:
+    text = json.dumps(SERVERS)
+    assert set(re.findall(r'"send": {"type": "(\w+)"', text)) >= {"reset", "step", "state", "close", "mcp"}
+    assert set(re.findall(r'"frame": {"type": "(\w+)"', text)) == {"observation", "state", "error", "mcp"}
+    assert set(re.findall(r'"code": "(\w+)"', text)) == CODES
+    assert set(map(int, re.findall(r'"code": (-\d+)', text))) == RPC_CODES
 
 
 @pytest.mark.parametrize("number", range(len(SERVERS)), ids=[each["name"] for each in SERVERS])
