@@ -120,13 +120,13 @@ class Environment(Generic[ActionT, ObservationT, StateT]):
 
         Write it with the keyword arguments that it has::
 
-            def reset(self, *, seed: int | None = None, episode_id: str | None = None, level: int = 1) -> Hint:
+            def reset(self, *, seed: int | None = None, level: int = 1) -> Hint: ...
 
         Args:
             args: Nothing is given by position.
-            options: ``seed``, which :attr:`np_random` was seeded with; ``episode_id``, the name of the episode;
-                whatever else the client gave. Those that a signature lacks are not given: an option of the
-                client's is an error then that names it.
+            options: ``seed``, which :attr:`np_random` was seeded with; ``episode_id``, the name of the
+                episode; whatever else the client gave. One that the signature lacks is an error that names
+                it; ``episode_id`` is left out then.
         """
         if self.own_actions():
             raise UnsupportedError(f"{type(self).__name__} has no reset(); write one")

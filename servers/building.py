@@ -99,8 +99,8 @@ def check_hello(hello: m.Hello, target: Target, max_lanes: int) -> None:
     _check_form(hello)
     if not target.matches(hello.expect):
         raise EnvironmentMismatchError(
-            f"the id promises {hello.expect!r}, but the server hosts {target.name!r};"
-            ' use gym.make("openenv/Remote-v0", base_url=...) to take whatever it hosts',
+            f"{hello.expect!r} was asked for, but the server hosts {target.name!r}; leave the target out to"
+            ' take whatever it hosts, as gym.make("openenv/Remote-v0", base_url=...) does',
             expected=hello.expect,
             hosted=target.name,
         )

@@ -13,8 +13,8 @@ __all__ = ["EchoEnv"]
 class EchoEnv(MCPToolClient):
     """Plays Echo, with :class:`.EchoAction` or by its tools.
 
-    What ``reset`` and ``step`` answer is an :class:`.EchoObservation`. Arguments and other methods are those of
-    :class:`~openenv_gym.client.MCPToolClient`.
+    What ``reset`` and ``step`` answer is an :class:`.EchoObservation`. Arguments and other methods are those
+    of :class:`~openenv_gym.client.MCPToolClient`.
     """
 
     action_type = EchoAction

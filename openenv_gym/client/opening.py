@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .links import BinaryLink
     from .rpc import Rpc
 
-__all__ = ["JsonSpokenError", "Offer", "Opener", "take_target"]
+__all__ = ["JsonSpokenError", "Offer", "Opener", "checked_target", "take_target"]
 
 _C = TypeVar("_C", bound=Connection)
 
@@ -43,11 +43,34 @@ def take_target(target: Any, time_limit: Any, kwargs: dict[str, Any]) -> str | N
         target = kwargs.pop("env_id")
         if target is None:
             raise ConfigError("pass env_id=, any Gymnasium id, such as env_id='CartPole-v1'")
-    if target is not None and (not isinstance(target, str) or not target):
-        raise ConfigError(f"what to run is a text, such as 'CartPole-v1', not {target!r}")
     if not isinstance(time_limit, bool):
         raise ConfigError("time_limit is True or False; an argument of the environment goes into env_kwargs")
-    return target
+    return checked_target(target)
+
+
+def checked_target(target: Any) -> str | None:
+    """Return what the server has to host, or ``None``.
+
+    Raises:
+        ConfigError: It is no text.
+    """
+    if target is None or (isinstance(target, str) and target):
+        return target
+    if isinstance(target, type):
+        text = f"{target.__module__}:{target.__qualname__}"
+        raise ConfigError(f"the server imports what it runs: write {text!r}, not the class itself")
+    raise ConfigError(f"what to run is a text, such as 'CartPole-v1', not {target!r}")
+
+
+def _nothing_to_connect_to(provider: str | None) -> ConfigError:
+    if provider is not None:
+        return ConfigError(
+            f"provider={provider!r} has nothing to run; pass target=, such as 'my_module:MyEnv'"
+        )
+    return ConfigError(
+        "there is no server to connect to; pass base_url= (OPENENV_BASE_URL), such as"
+        " 'ws://127.0.0.1:8000' or 'unix:/run/server.sock'"
+    )
 
 
 class Offer(NamedTuple):
@@ -115,10 +138,7 @@ class Opener:
         if settings.base_url is not None:
             self.endpoint = parse_endpoint(settings.base_url)
         elif target is None:
-            raise ConfigError(
-                "there is no server to connect to; pass base_url= (OPENENV_BASE_URL), such as"
-                " 'ws://127.0.0.1:8000' or 'unix:/run/server.sock'"
-            )
+            raise _nothing_to_connect_to(settings.provider)
         else:
             name = settings.provider or "process"
             self.provider = shared_provider(name, target, settings.provider_kwargs, number)

@@ -12,6 +12,7 @@ from .core import ClientCore, Steps
 from .hosting import Host, host_of_image, host_of_space
 from .line import Call, Line, Work
 from .links import Request
+from .opening import checked_target
 from .options import client_mode, client_settings, with_scheme
 from .parsing import action_map, parsed_result, parsed_state, types_in_bases
 from .pending import Pending, loop_runs
@@ -35,12 +36,12 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         result = client.step(action)               # where none runs: it blocks, and returns the result
         reward = client.step(action).reward        # on an event loop, without await: it blocks the loop
 
-    What it returns on an event loop is a :class:`~openenv_gym.client.pending.Pending`, which has the attributes
-    of the result; results may be awaited, too, and are themselves then. So what type checkers take for a
-    :class:`.StepResult` may be used either way. Calls of several threads and tasks take turns. ``asyncio.wait_for``
-    around a call gives it up: the environment executes it if it was sent, and its result is dropped (where
-    OpenEnv's JSON is spoken the session is over then). A connection belongs to no event loop: a client may be
-    used in one ``asyncio.run`` after another, and without any.
+    What it returns on an event loop is a :class:`~openenv_gym.client.pending.Pending`, which has the
+    attributes of the result; results may be awaited, too, and are themselves then. So what type checkers take
+    for a :class:`.StepResult` may be used either way. Calls of several threads and tasks take turns.
+    ``asyncio.wait_for`` around a call gives it up: the environment executes it if it was sent, and its result
+    is dropped (where OpenEnv's JSON is spoken the session is over then). A connection belongs to no event
+    loop: a client may be used in one ``asyncio.run`` after another, and without any.
 
     Servers of this package are spoken to in the binary protocol: a lost connection is resumed, nothing is
     executed twice. Others are spoken to in OpenEnv's JSON, where a lost connection loses the session. A lost
@@ -122,7 +123,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             provider_kwargs=provider_kwargs,
             hosted=host is not None and base_url is None,
         )
-        self._core = ClientCore(settings, host, target)
+        self._core = ClientCore(settings, host, checked_target(target))
         self._sync: SyncEnvClient[ActT, ObsT, StateT] | None = None
         self._rewards: list[Any] = []
         self._finished = False

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import collections
 import time
 from typing import Any
 
 import pytest
 
 from openenv_gym.client import opening
-from openenv_gym.client.opening import Offer, Opener
+from openenv_gym.client.opening import Offer, Opener, checked_target
 from openenv_gym.client.settings import ClientSettings
 from openenv_gym.errors import (
     ConfigError,
@@ -98,6 +99,23 @@ def test_an_argument_that_does_not_travel_is_named() -> None:
     settings = ClientSettings(base_url="ws://h", env_kwargs={"reward": [print]})
     with pytest.raises(ValueNotCarriedError, match=r"env_kwargs\['reward'\]\[0\]"):
         Opener(settings, None)
+
+
+def test_what_to_run_is_a_text() -> None:
+    assert checked_target(None) is None
+    assert checked_target("echo") == "echo"
+    with pytest.raises(ConfigError, match="write 'collections:Counter', not the class itself"):
+        checked_target(collections.Counter)
+    for wrong in ("", 5):
+        with pytest.raises(ConfigError, match="is a text"):
+            checked_target(wrong)
+
+
+def test_a_provider_without_anything_to_run_says_so() -> None:
+    with pytest.raises(ConfigError, match="provider='process' has nothing to run; pass target="):
+        Opener(ClientSettings(provider="process"), None)
+    with pytest.raises(ConfigError, match="there is no server to connect to"):
+        Opener(ClientSettings(), None)
 
 
 def test_open_returns_a_session() -> None:

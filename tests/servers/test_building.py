@@ -53,7 +53,7 @@ def test_a_session_that_expects_what_is_served_passes(expect: str | None) -> Non
     [
         ({"version": 2}, VersionMismatchError, "version 2 of openenv.msgpack.v1, the server version 1"),
         ({"version": 0}, VersionMismatchError, "install the same openenv-gym on both sides"),
-        ({"expect": "Acrobot-v1"}, EnvironmentMismatchError, "promises 'Acrobot-v1', .* hosts 'CartPole-v1'"),
+        ({"expect": "Acrobot-v1"}, EnvironmentMismatchError, "'Acrobot-v1' was asked for, .* 'CartPole-v1'"),
         ({"lanes": 5}, CapacityError, "4 lanes here and 5 were asked for"),
         ({"lanes": 0}, RemoteProtocolError, "0 lanes; write 1 or more"),
         ({"lanes": -1}, RemoteProtocolError, "-1 lanes"),
