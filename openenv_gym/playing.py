@@ -23,6 +23,7 @@ from .environment import Environment
 from .errors import ConfigError, ResetNeededError, ToolNotFoundError, UnsupportedError, ValidationError
 from .models import CallToolAction, CallToolObservation, ListToolsAction, Observation, State
 from .rubrics import TrajectoryRubric
+from .structs import from_map
 from .tools import error_form, result_form
 
 __all__ = ["Player", "ending_of"]
@@ -216,7 +217,8 @@ class Player:
         self, name: str, arguments: dict[str, Any] | None = None, timeout: float | None = None
     ) -> dict[str, Any]:
         self._table()
-        action = CallToolAction(tool_name=name, arguments=arguments or {}, timeout=timeout)
+        asked = {"tool_name": name, "arguments": arguments or {}, "timeout": timeout}
+        action = from_map(CallToolAction, asked)
         observation = self.step(action)
         if not isinstance(observation, CallToolObservation):
             raise ConfigError(
