@@ -218,7 +218,7 @@ class Player:
     ) -> dict[str, Any]:
         self._table()
         asked = {"tool_name": name, "arguments": arguments or {}, "timeout": timeout}
-        action = from_map(CallToolAction, asked)
+        action: CallToolAction = from_map(CallToolAction, asked)
         observation = self.step(action)
         if not isinstance(observation, CallToolObservation):
             raise ConfigError(
