@@ -36,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Exchange:
-    """A conversation with a fresh server of the environment ``kind``."""
+    """A conversation with a server of the environment ``kind``."""
 
     name: str
     kind: str
