@@ -25,6 +25,7 @@ from gymnasium.envs.registration import EnvSpec, find_highest_version, load_env_
 
 from openenv_gym.environment import Environment
 from openenv_gym.errors import ConfigError, ConstructionError
+from openenv_gym.structs import schema_of
 from openenv_gym.tools.marking import marked
 from openenv_gym.typed_env import TypedEnv
 
@@ -85,10 +86,12 @@ class Target:
         """Import the module of the environment; nothing is built.
 
         Raises:
-            ConfigError: There is no such environment in the module.
+            ConfigError: There is no such environment in the module, or a class that is none.
             Exception: Whatever the module raises.
         """
-        _creator(self.source())
+        creator = _creator(self.source())
+        if inspect.isclass(creator):
+            _check_class(creator, self.text)
 
     def spec(self) -> dict[str, Any]:
         """Return ``max_episode_steps``, ``reward_threshold``, ``nondeterministic`` of the registration."""
@@ -343,17 +346,32 @@ def _check_render_mode(metadata: Any, mode: str | None, name: str, *, declared: 
         raise ConfigError(f"{name!r} does not support render_mode {mode!r}; it supports {known}")
 
 
+def _check_class(kind: type, text: str) -> None:
+    """Find out before the first session comes what will not work in any."""
+    if issubclass(kind, Environment):
+        for types in (kind.action_type, kind.observation_type, kind.state_type):
+            schema_of(types)
+    elif not issubclass(kind, gym.Env):
+        raise ConfigError(f"{text!r} is no class of a gymnasium.Env; {_advice(kind)}")
+
+
 def _check_env(env: Any, text: str) -> None:
     if isinstance(env, gym.Env):
         return
     kind = type(env)
     got = f"{text!r} built a {kind.__module__}.{kind.__qualname__}, not a gymnasium.Env"
-    if inspect.isclass(env):
-        advice = "name the class itself, or let the factory return an instance"
-    elif any(base.__module__.partition(".")[0] == "gym" for base in kind.__mro__):
-        advice = "environments of the old 'gym' package must be ported to gymnasium, or wrapped by shimmy"
-    elif isinstance(env, gym.vector.VectorEnv):
-        advice = "serve the environment that it is made of"
-    else:
-        advice = "it must derive from gymnasium.Env or openenv_gym.Environment"
+    advice = "name the class itself, or let the factory return an instance"
+    if not inspect.isclass(env):
+        advice = _advice(kind)
     raise ConstructionError(f"{got}; {advice}", type=kind.__qualname__)
+
+
+def _advice(kind: type) -> str:
+    packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    if "gym" in packages:
+        return "environments of the old 'gym' package must be ported to gymnasium, or wrapped by shimmy"
+    if "openenv" in packages:
+        return "derive it from openenv_gym.Environment instead of the openenv package's"
+    if issubclass(kind, gym.vector.VectorEnv):
+        return "serve the environment that it is made of"
+    return "it must derive from gymnasium.Env or openenv_gym.Environment"

@@ -81,7 +81,10 @@ def form_of(cls: Any) -> Form:
     options = kind.options if isinstance(kind, Either) else (kind,)
     objects = [one for one in options if isinstance(one, Object)]
     if len(objects) != len(options):
-        raise ConfigError(f"{cls!r} is no Struct or dataclass, and no union of them")
+        raise ConfigError(
+            f"{cls!r} is no Struct or dataclass, and no union of them; derive it from openenv_gym's Action or"
+            " Observation"
+        )
     if len(objects) == 1:
         return _struct_form(objects[0], "$")
     return _union_form([_struct_form(one, f"$[{at}]") for at, one in enumerate(objects)], objects)

@@ -120,6 +120,11 @@ class _Reader:
             members = tuple(cls)
             values, names = tuple(one.value for one in members), tuple(one.name for one in members)
             return Choice(values, names, limits=limits)
+        if hasattr(cls, "model_fields"):
+            raise ConfigError(
+                f"{cls.__name__} is a pydantic model; derive it from openenv_gym's Action, Observation or"
+                " State, or from msgspec.Struct"
+            )
         array_like = issubclass(cls, msgspec.Struct) and cls.__struct_config__.array_like
         if array_like or not (issubclass(cls, msgspec.Struct) or dataclasses.is_dataclass(cls)):
             return Other(_schema_of(cls), limits=limits)
@@ -195,6 +200,11 @@ def _fields(cls: Any) -> abc.Iterator[tuple[str, str, bool, Any]]:
     for each in known:
         name = each.encode_name if isinstance(each, FieldInfo) else each.name
         default, factory = each.default, each.default_factory
+        if type(default).__module__ == "pydantic.fields":
+            raise ConfigError(
+                f"the default of {cls.__name__}.{each.name} is pydantic's Field(...); write constraints as"
+                f" {each.name}: Annotated[int, msgspec.Meta(ge=1)], and a default as such"
+            )
         if factory not in (msgspec.NODEFAULT, dataclasses.MISSING):
             default = factory()
         required = default is msgspec.NODEFAULT or default is dataclasses.MISSING

@@ -235,7 +235,9 @@ def test_what_clients_may_expect(text: str, expected: str | None, result: bool) 
 
 
 def test_a_bundled_environment_that_is_installed_alone_is_the_same() -> None:
-    alone = Target("echo_env:EchoEnvironment", "echo_env:EchoEnvironment", Kind.IMPORT, lambda: EchoEnvironment)
+    alone = Target(
+        "echo_env:EchoEnvironment", "echo_env:EchoEnvironment", Kind.IMPORT, lambda: EchoEnvironment
+    )
     assert alone.matches("echo")
     assert not alone.matches("CartPole-v1")
     other = Target("acme:EchoEnvironment", "acme:EchoEnvironment", Kind.IMPORT, lambda: EchoEnvironment)
@@ -341,6 +343,30 @@ def test_an_environment_of_the_old_gym_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sys.modules["t_targets_mod"], "old", old, raising=False)
     with pytest.raises(ConstructionError, match="old 'gym' package must be ported"):
         resolve("t_targets_mod:old").build()
+
+
+@pytest.mark.parametrize(
+    ("module", "complaint"),
+    [
+        ("acme", "'t_targets_mod:kind' is no class of a gymnasium.Env; it must derive from"),
+        ("openenv.core.env_server.interfaces", "instead of the openenv package's"),
+    ],
+)
+def test_a_class_that_is_none_is_found_before_there_are_sessions(
+    module: str, complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = type("Foreign", (), {"__module__": module})
+    monkeypatch.setattr(sys.modules["t_targets_mod"], "kind", kind, raising=False)
+    with pytest.raises(ConfigError, match=complaint):
+        resolve("t_targets_mod:kind").preload()
+
+
+def test_types_that_will_not_do_are_found_before_there_are_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = type("Guess", (), {"model_fields": {}})
+    kind = type("Foreign", (EchoEnvironment,), {"action_type": model})
+    monkeypatch.setattr(sys.modules["t_targets_mod"], "kind", kind, raising=False)
+    with pytest.raises(ConfigError, match="Guess is a pydantic model; derive it from openenv_gym's Action"):
+        resolve("t_targets_mod:kind").preload()
 
 
 def test_a_registration_for_vectors_only_is_named() -> None:

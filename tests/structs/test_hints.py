@@ -142,3 +142,17 @@ def test_a_name_that_leads_nowhere_is_refused() -> None:
     cls = type("Lost", (msgspec.Struct,), {"__annotations__": {"a": "Nowhere"}, "__module__": __name__})
     with pytest.raises(ConfigError, match="a type of a field of Lost cannot be resolved: name 'Nowhere'"):
         kind_of(cls)
+
+
+def test_a_pydantic_model_is_refused_wherever_it_stands() -> None:
+    model: Any = type("Guess", (), {"model_fields": {}})
+    for hint in (model, list[model], model | None):
+        with pytest.raises(ConfigError, match="Guess is a pydantic model; derive it from"):
+            kind_of(hint)
+
+
+def test_a_field_of_pydantic_is_no_default() -> None:
+    info = type("FieldInfo", (), {"__module__": "pydantic.fields"})()
+    guess = msgspec.defstruct("Guess", [("number", int, info)])
+    with pytest.raises(ConfigError, match=r"default of Guess.number is pydantic's Field\(...\); write"):
+        kind_of(guess)
