@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
+from ..environment import Environment
+from ..typed_env import TypedEnv
 from .compare import difference
 
 __all__ = ["Agreement", "check_remote"]
@@ -31,7 +33,7 @@ class Agreement(NamedTuple):
 
 def check_remote(
     remote: gym.Env[Any, Any],
-    local: gym.Env[Any, Any],
+    local: gym.Env[Any, Any] | Environment[Any, Any, Any],
     *,
     steps: int = 300,
     seed: int = 0,
@@ -51,7 +53,8 @@ def check_remote(
 
     Args:
         remote: The env to check.
-        local: What it must be like: deterministic under a seed.
+        local: What it must be like: deterministic under a seed. A typed environment is taken as
+            :class:`~openenv_gym.typed_env.TypedEnv` shows it.
         steps: Number of steps.
         seed: Of the first episode, and of the actions.
         frames: How often to render, spread evenly over the steps; the envs need a render mode for it.
@@ -65,6 +68,8 @@ def check_remote(
         AssertionError: They differ; the message says where and how.
         Exception: Whatever the envs raise.
     """
+    if isinstance(local, Environment):
+        local = TypedEnv(local)
     _check_surface(remote, local)
     local.action_space.seed(seed)
     due = {(index * steps) // frames for index in range(frames)}

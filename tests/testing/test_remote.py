@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from openenv_gym.testing import Agreement, check_remote
+from openenv_gym.typed_env import TypedEnv
 from tests.support.testenvs import MaskedEnv, RenderEnv, RewardEnv, SpaceEnv
+from tests.support.typedenvs import GuessNumber
 
 
 class Off(SpaceEnv):
@@ -54,6 +56,12 @@ def test_a_difference_is_found_and_named(wrong: str, says: str) -> None:
 def test_what_was_compared_is_counted() -> None:
     # Its episodes are 7 steps long when they are the first of a seed.
     assert check_remote(SpaceEnv("nested"), SpaceEnv("nested"), steps=15) == Agreement(15, 3, 0)
+
+
+def test_a_typed_environment_may_be_the_local_one() -> None:
+    assert check_remote(TypedEnv(GuessNumber()), GuessNumber(), steps=20).steps == 20
+    with pytest.raises(AssertionError, match="between 1 and 100"):
+        check_remote(TypedEnv(GuessNumber()), GuessNumber(highest=3))
 
 
 def test_frames_are_compared() -> None:
