@@ -14,7 +14,7 @@ from typing import NoReturn
 from ..protocol.deflate import deflate
 from ..protocol.frames import PING, PONG, frame, masked_message, message_parts, plain_message
 from .endings import ChannelClosed, ChannelSilence, lost
-from .sockets import waiting_socket
+from .sockets import room_for, waiting_socket
 
 __all__ = ["Sender"]
 
@@ -41,6 +41,7 @@ class Sender:
         "_masked",
         "_over",
         "_pid",
+        "_room",
         "_send",
         "_send_timeout",
         "_sock",
@@ -57,6 +58,7 @@ class Sender:
         self._over: ChannelClosed | None = None
         self._stopped = False
         self._pid = os.getpid()
+        self._room = 0
         self.send_timeout = _SEND_TIMEOUT
 
     @property
@@ -141,6 +143,8 @@ class Sender:
                 packed = payload
         parts = message_parts(packed, masked=self._masked, rsv1=packed is not payload)
         try:
+            if len(packed) > self._room:
+                self._room = room_for(self._sock, len(packed))
             self._finish(parts, self._io.sendmsg(parts))
         except BaseException as exc:
             self._sending_failed(exc)

@@ -15,13 +15,15 @@ import sys
 
 from ..errors import ConfigError
 
-__all__ = ["DirectSocket", "PortableSocket", "tune", "waiting_socket"]
+__all__ = ["DirectSocket", "PortableSocket", "room_for", "tune", "waiting_socket"]
 
 _PROBES = 4
 _UNKNOWN = -1.0
 #: Seconds from which on down a wait is limited exactly.
 _FINE = 0.002
 _LONGEST = 1 << 20  # seconds; what the kernel's structures are sure to hold
+_MOST_ROOM = 1 << 22
+_COARSE = (1 << 16) - 1
 
 
 class DirectSocket:
@@ -149,6 +151,20 @@ def tune(sock: socket.socket, keepalive: float | None) -> None:
     for name, value in options.items():
         if hasattr(socket, name):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def room_for(sock: socket.socket, size: int) -> int:
+    """Let a message of ``size`` bytes wait in the socket, as far as the system allows; return that limit.
+
+    So who sends it does not have to wait, piece by piece, for a receiver that is still reading another
+    connection. TCP makes room by itself.
+    """
+    if sock.family in (socket.AF_INET, socket.AF_INET6):
+        return sys.maxsize
+    size = min(size | _COARSE, _MOST_ROOM)
+    if sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) < 2 * size:  # bookkeeping takes half of it
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+    return sys.maxsize if size == _MOST_ROOM else size
 
 
 def _timeval(seconds: float | None) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 
 from openenv_gym.errors import ConfigError
 from openenv_gym.transport import tune
-from openenv_gym.transport.sockets import DirectSocket, PortableSocket, waiting_socket
+from openenv_gym.transport.sockets import DirectSocket, PortableSocket, room_for, waiting_socket
 from tests.transport.ends import connected
 
 
@@ -165,3 +165,36 @@ def test_other_sockets_and_systems_are_left_alone(monkeypatch: pytest.MonkeyPatc
 def test_an_impossible_keepalive_is_refused(keepalive: float) -> None:
     with connected("tcp") as (first, _), pytest.raises(ConfigError, match="keepalive must be a positive"):
         tune(first, keepalive)
+
+
+def room(sock: socket.socket) -> int:
+    return sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+
+
+def test_a_large_message_is_given_room_once() -> None:
+    with connected("unix") as (first, _), connected("unix") as (second, _):
+        second.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, (1 << 20) - 1)
+        limit = room_for(first, 1_000_000)
+        assert 1_000_000 <= limit < 1_100_000
+        assert room(first) == room(second)  # what the system allows
+
+
+def test_room_is_never_taken_away() -> None:
+    with connected("unix") as (first, _):
+        before = room(first)
+        assert room_for(first, 40_000) >= 40_000
+        assert room(first) == before
+
+
+def test_there_is_a_most_that_is_asked_for() -> None:
+    with connected("unix") as (first, _), connected("unix") as (second, _):
+        second.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
+        assert room_for(first, 1 << 30) == sys.maxsize
+        assert room(first) == room(second)
+
+
+def test_tcp_makes_room_by_itself() -> None:
+    with connected("tcp") as (first, _):
+        before = room(first)
+        assert room_for(first, 1 << 20) == sys.maxsize
+        assert room(first) == before
