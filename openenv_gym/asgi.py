@@ -31,8 +31,8 @@ def create_app(
         observation_type: Type of its observations, likewise.
         env_name: What clients see as its name.
         max_concurrent_envs: Most sessions at once; ``max_sessions`` by another name.
-        options: The options of the server. With ``token=`` or ``insecure=True`` it answers to whatever name
-            it is reached by, otherwise to this machine's only.
+        options: The options of the server, over its environment variables. With a token, or
+            ``insecure=True``, it answers to whatever name it is reached by, otherwise to this machine's only.
 
     Returns:
         A ``starlette.applications.Starlette``.

@@ -33,10 +33,11 @@ import msgspec
 import numpy as np
 
 from .errors import ConfigError, UnsupportedError
-from .models import Action, CallToolAction, CallToolObservation, ListToolsAction, Observation, State
+from .models import Action, CallToolAction, ListToolsAction, Observation, State
 from .rubrics import Rubric
 from .tool_actions import call_tool, list_tools
 from .tools import ToolTable, check_tool_names
+from .tools.marking import marked
 
 __all__ = ["Environment", "EnvironmentMetadata"]
 
@@ -111,6 +112,12 @@ class Environment(Generic[ActionT, ObservationT, StateT]):
                     if not isinstance(kind, TypeVar) and name not in cls.__dict__:
                         setattr(cls, name, kind)
         check_tool_names(cls)
+        for name, mark in marked(cls):
+            if hasattr(Environment, name):
+                raise ConfigError(
+                    f"{cls.__name__}.{name} is a tool and hides Environment.{name}; call the method something"
+                    f" else: @tool(name={mark.name!r}) keeps the tool's name"
+                )
 
     # -- what an author writes
 
@@ -130,7 +137,7 @@ class Environment(Generic[ActionT, ObservationT, StateT]):
         """
         if self.own_actions():
             raise UnsupportedError(f"{type(self).__name__} has no reset(); write one")
-        return CallToolObservation(tool_name="")
+        return Observation()
 
     def step(self, action: Any) -> Any:
         """Carry out ``action`` and return an observation.

@@ -126,6 +126,13 @@ def _observations(environment: Environment[Any, Any, Any]) -> _Part:
         return environment.observation_space, environment.to_gym, {}
     kind = environment.observation_type
     if kind is Observation and not environment.own_actions():
-        kind = CallToolObservation
+        form = form_of(CallToolObservation)
+
+        def to_value(observation: Any) -> Any:
+            """Take an observation that is none of a call, as a reset gives, for that of no call."""
+            called = isinstance(observation, CallToolObservation)
+            return form.to_value(observation if called else CallToolObservation(tool_name=""))
+
+        return form.space, to_value, form.names
     form = form_of(kind)
     return form.space, form.to_value, form.names

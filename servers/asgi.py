@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any
 
 from starlette.applications import Starlette
@@ -15,7 +17,7 @@ from openenv_gym.errors import ConfigError
 
 from .app import create_app as routes_of
 from .pool import Pool
-from .settings import ServerSettings
+from .settings import ServerSettings, env_variable
 from .targets import Kind, Target, resolve
 
 __all__ = ["create_app"]
@@ -33,13 +35,11 @@ def create_app(
     """Return the application; see :func:`openenv_gym.create_app`."""
     if max_concurrent_envs is not None:
         options.setdefault("max_sessions", max_concurrent_envs)
-    options.setdefault("workers", 0)
-    if options.get("token") or options.get("insecure"):
-        options.setdefault("host", "0.0.0.0")
-    try:
-        settings = ServerSettings(handover=False, **options)
-    except TypeError as exc:
-        raise ConfigError(f"create_app(): {exc}; see the options of python -m openenv_gym.serve") from exc
+    if not os.environ.get(env_variable("workers")):
+        options.setdefault("workers", 0)
+    settings = ServerSettings.from_values({**options, "handover": False})
+    if (settings.token or settings.insecure) and "host" not in options:
+        settings = replace(settings, host="0.0.0.0")
     settings.check_exposure()
     target = _target(environment, env_name, settings, action_type, observation_type)
     pool = Pool(settings, target)

@@ -8,11 +8,12 @@ default. An empty variable counts as unset.
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import socket
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from openenv_gym.client.endpoint import is_loopback
@@ -296,6 +297,28 @@ class ServerSettings:
     def from_wire(cls, values: Mapping[str, Any]) -> ServerSettings:
         """Return the settings that :meth:`to_wire` wrote."""
         return cls(**values)
+
+    @classmethod
+    def from_values(
+        cls, given: Mapping[str, Any], environ: Mapping[str, str] | None = None
+    ) -> ServerSettings:
+        """Return the settings that a program asks for; what it leaves open comes from the environment.
+
+        Args:
+            given: Values by field name.
+            environ: Environment variables; ``None``: those of this process.
+
+        Raises:
+            ConfigError: A name is unknown, a text is not understood, or a value is impossible.
+        """
+        names = [item.name for item in fields(cls)]
+        for name in given:
+            if name not in names:
+                close = difflib.get_close_matches(name, names, 1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                raise ConfigError(f"the server has no option {name!r}{hint}", option=name)
+        found = cls.from_text({}, os.environ if environ is None else environ)
+        return replace(found, **given)
 
     @classmethod
     def from_text(cls, given: Mapping[str, str], environ: Mapping[str, str] | None = None) -> ServerSettings:

@@ -8,7 +8,7 @@ import pytest
 
 from openenv_gym.environment import Environment, EnvironmentMetadata
 from openenv_gym.errors import ConfigError, UnsupportedError
-from openenv_gym.models import Action, CallToolAction, CallToolObservation, Observation, State
+from openenv_gym.models import Action, CallToolAction, Observation, State
 from openenv_gym.tools import tool
 from tests.support.typedenvs import Calculator, Guess, GuessNumber, Hint, Mixed, Move, Place, Steps, Walk
 
@@ -58,8 +58,20 @@ def test_no_tool_controls_the_episode(name: str) -> None:
                 """Never."""
 
 
+@pytest.mark.parametrize("name", ["describe", "render", "own_actions"])
+def test_no_tool_hides_a_method_of_the_base(name: str) -> None:
+    def method(self: Any) -> None:
+        """Never."""
+
+    method.__name__ = name
+    with pytest.raises(ConfigError, match=rf"Environment\.{name}"):
+        type("Bad", (Calculator,), {name: tool(method)})
+    kind: Any = type("Good", (Calculator,), {"other": tool(name=name)(method)})
+    assert name in [each.name for each in kind().tool_table.list()]
+
+
 def test_tools_begin_an_episode_without_an_observation() -> None:
-    assert Calculator().reset() == CallToolObservation(tool_name="")
+    assert Calculator().reset() == Observation()
     assert GuessNumber().tool_table is None
 
 

@@ -8,10 +8,10 @@ gave.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["EXCHANGES", "RESET_OF_TOOLS", "Exchange", "Step"]
+__all__ = ["EXCHANGES", "Exchange", "Step"]
 
 RESET = {"type": "reset"}
 STATE = {"type": "state"}
@@ -77,8 +77,6 @@ _ODD = (("a list", "[1]"), ("a number", "1"), ("binary", b"{}"))
 _OUR_FORM = "errors outside of requests' forms are {code, message, details}"
 _INVALID = {"error_type": "invalid_args", "message": ""}
 _OVER = "there is no episode to step in"
-_NO_CALL = "the reset of an environment that has tools alone is an observation of no call"
-RESET_OF_TOOLS = Step("ws /ws", RESET, _NO_CALL, {"frame": {"type": "observation", "data": {"done": False}}})
 _CREATE, _CLOSE = _rpc("openenv/session/create"), _rpc("openenv/session/close", session_id="$session")
 
 EXCHANGES = (
@@ -163,7 +161,7 @@ EXCHANGES = (
         "tools by steps",
         "tools",
         _ws(
-            RESET_OF_TOOLS,
+            RESET,
             _step(type="list_tools"),
             _step(type="call_tool", tool_name="add", arguments={"a": 1}),
             _step(tool_name="add", arguments={"a": 1, "b": 5}),
@@ -192,7 +190,7 @@ EXCHANGES = (
         (
             Step("POST /mcp", _CREATE),
             Step("POST /mcp", _rpc("tools/call", name="add", arguments={"a": 4}, session_id="$session")),
-            replace(RESET_OF_TOOLS, to="ws /ws?session_id=$session"),
+            Step("ws /ws?session_id=$session", RESET),
             Step("ws2 /ws?session_id=$session", None),
             Step("ws3 /ws?session_id=nobody", None),
             Step("ws /ws?session_id=$session", _step(type="call_tool", tool_name="add", arguments={"a": 1})),

@@ -109,5 +109,16 @@ def test_it_answers_to_other_names_when_told_so() -> None:
             assert client.post("/reset", json={}).status_code == status
 
 
+def test_variables_are_read_and_arguments_go_over_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENENV_MODE", "production")
+    monkeypatch.setenv("OPENENV_MAX_SESSIONS", "3")
+    monkeypatch.setenv("OPENENV_TOKEN", "secret")
+    settings = create_app(GuessNumber, max_concurrent_envs=5).state.settings
+    assert (settings.mode, settings.max_sessions, settings.workers) == ("production", 5, 0)
+    assert (settings.token, settings.host) == ("secret", "0.0.0.0")
+    monkeypatch.setenv("OPENENV_WORKERS", "2")
+    assert create_app("echo").state.settings.workers == 2
+
+
 def test_it_is_part_of_the_package() -> None:
     assert openenv_gym.create_app is create_app

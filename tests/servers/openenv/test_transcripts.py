@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.interop.exchanges import EXCHANGES, RESET_OF_TOOLS, Step
+from tests.interop.exchanges import EXCHANGES, Step
 from tests.interop.targets import ours_serving
 from tests.interop.transcripts import CLIENTS, SERVERS
 from tests.interop.wire import judged, play
@@ -49,15 +48,7 @@ def test_answers_are_alike(number: int, ours: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("recorded", CLIENTS, ids=lambda recorded: recorded["name"])
 def test_its_clients_are_answered(recorded: dict[str, Any], ours: dict[str, str]) -> None:
-    steps = [_step(recorded["kind"], step) for step in recorded["steps"]]
+    steps = [Step(step["to"], step["send"]) for step in recorded["steps"]]
     answers = play(ours[recorded["kind"]], steps)
     assert len(answers) > 3
     assert judged(steps, [step["receive"] for step in recorded["steps"]], answers) == []
-
-
-def _step(kind: str, recorded: dict[str, Any]) -> Step:
-    """Return a step of a client, with the reason if it is known to be answered in another way."""
-    send = recorded["send"]
-    if kind == "tools" and send.get("type") == "reset":
-        return replace(RESET_OF_TOOLS, to=recorded["to"], send=send)
-    return Step(recorded["to"], send)
