@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from openenv_gym.models import Action, Array, CallToolAction, Observation, State
 from openenv_gym.rubrics import ExponentialDiscountingTrajectoryRubric, Rubric
 from openenv_gym.tools import tool
 
-__all__ = ["Calculator", "Counted", "Goal", "GuessNumber", "Mixed", "Raising", "Solitary", "Walk"]
+__all__ = ["Calculator", "Counted", "Gallery", "Goal", "GuessNumber", "Mixed", "Raising", "Solitary", "Walk"]
 
 
 class Guess(Action):
@@ -174,6 +175,43 @@ class Raising(GuessNumber):
     def step(self, action: Guess) -> Hint:
         """Raise."""
         raise RuntimeError(f"no {action.number} today")
+
+
+@dataclass
+class Picture:
+    """Pixels, and what they show."""
+
+    pixels: np.ndarray
+    title: str
+
+
+class Handle:
+    """Something that no wire carries, as an open file or a library's image."""
+
+
+class Show(Action):
+    """What to show."""
+
+    what: Literal["picture", "handle"]
+
+
+class Shown(Observation):
+    """What is shown."""
+
+    thing: Any = None
+
+
+class Gallery(Environment[Show, Shown, State]):
+    """Shows a dataclass with an array in it, or what cannot be shown."""
+
+    def reset(self, *, seed: int | None = None, episode_id: str | None = None, **options: Any) -> Shown:
+        """Show nothing."""
+        return Shown()
+
+    def step(self, action: Show) -> Shown:
+        """Show it."""
+        pixels = np.array([[np.nan, -0.0]], np.float32)
+        return Shown(Picture(pixels, "two") if action.what == "picture" else {"deep": [Handle()]})
 
 
 class Solitary(GuessNumber):
