@@ -150,7 +150,7 @@ def test_examples_run(document: str, tmp_path: Path) -> None:
 def test_blocks_name_their_language_and_notes_are_known(document: str) -> None:
     for block in _blocks(document):
         assert block.language, f"{block.where} names no language (use text for none)"
-        known = re.fullmatch(r"|background|file: [\w.]+|not run: \S.*", block.note)
+        known = re.fullmatch(r"|background|file: [\w./]+|not run: \S.*", block.note)
         assert known, f"{block.where} has the note {block.note!r}"
 
 
