@@ -157,9 +157,20 @@ class Player:
                 self._loop.close()
 
     def settle(self, result: Any) -> Any:
-        """Return ``result``; of an awaitable, what it comes to on the environment's loop."""
+        """Return ``result``; of an awaitable, what it comes to on the environment's loop.
+
+        Raises:
+            UnsupportedError: A loop runs in this thread already; nothing was executed.
+        """
         if not inspect.isawaitable(result):
             return result
+        if _loop_runs():
+            if inspect.iscoroutine(result):
+                result.close()
+            raise UnsupportedError(
+                f"{self._name} has coroutines, and an event loop runs in this thread: use it in another one"
+                " (asyncio.to_thread), or as a remote environment"
+            )
         if self._loop is None:
             self._loop = asyncio.Runner()
         return self._loop.run(_waiting(result))
@@ -249,6 +260,14 @@ class Player:
 
 async def _waiting(result: Any) -> Any:
     return await result
+
+
+def _loop_runs() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _required_fields(kind: type) -> list[str]:

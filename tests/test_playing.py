@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -103,6 +104,17 @@ def test_coroutines_run_on_a_loop_of_the_environment(play: Play) -> None:
     place = player.step(Move("right"))
     assert (place.at, place.picture.tolist()) == (1, [[1] * 3] * 2)
     assert player.state() == Steps(episode_id=player.state().episode_id, step_count=1, furthest=1)
+
+
+def test_coroutines_inside_a_loop_are_refused(play: Play) -> None:
+    player = play(Walk())
+
+    async def inside() -> None:
+        player.reset()
+
+    with pytest.raises(UnsupportedError, match="Walk has coroutines, and an event loop runs"):
+        asyncio.run(inside())
+    assert player.reset().at == 0
 
 
 def test_a_delayed_reward_and_its_credit(play: Play) -> None:
