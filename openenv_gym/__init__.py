@@ -17,31 +17,40 @@ if TYPE_CHECKING:
     from . import spaces as spaces
     from .asgi import create_app as create_app
     from .client import EnvClient as EnvClient
+    from .client import GenericAction as GenericAction
     from .client import GenericEnvClient as GenericEnvClient
     from .client import MCPToolClient as MCPToolClient
+    from .client import SyncEnvClient as SyncEnvClient
     from .env import RemoteEnv as RemoteEnv
     from .environment import Environment as Environment
     from .errors import OpenEnvError as OpenEnvError
     from .models import Action as Action
     from .models import Array as Array
     from .models import CallToolAction as CallToolAction
+    from .models import CallToolObservation as CallToolObservation
     from .models import ListToolsAction as ListToolsAction
+    from .models import ListToolsObservation as ListToolsObservation
     from .models import Observation as Observation
     from .models import State as State
     from .models import StepResult as StepResult
+    from .models import Tool as Tool
     from .registration import mirror as mirror
     from .registration import register as register
     from .rubrics import Rubric as Rubric
     from .tools import tool as tool
+    from .typed_env import TypedEnv as TypedEnv
 
 __all__ = [
     "Action",
     "Array",
     "CallToolAction",
+    "CallToolObservation",
     "EnvClient",
     "Environment",
+    "GenericAction",
     "GenericEnvClient",
     "ListToolsAction",
+    "ListToolsObservation",
     "MCPToolClient",
     "Observation",
     "OpenEnvError",
@@ -49,6 +58,9 @@ __all__ = [
     "Rubric",
     "State",
     "StepResult",
+    "SyncEnvClient",
+    "Tool",
+    "TypedEnv",
     "__version__",
     "create_app",
     "errors",
@@ -69,13 +81,16 @@ _WHERE = {
     "OpenEnvError": "errors",
     "RemoteEnv": "env",
     "Rubric": "rubrics",
+    "TypedEnv": "typed_env",
     "create_app": "asgi",
     "mirror": "registration",
     "register": "registration",
     "tool": "tools",
-    **dict.fromkeys(("EnvClient", "GenericEnvClient", "MCPToolClient"), "client"),
-    **dict.fromkeys(("Action", "Array", "CallToolAction", "ListToolsAction"), "models"),
-    **dict.fromkeys(("Observation", "State", "StepResult"), "models"),
+    **dict.fromkeys(("EnvClient", "GenericAction", "GenericEnvClient"), "client"),
+    **dict.fromkeys(("MCPToolClient", "SyncEnvClient"), "client"),
+    **dict.fromkeys(("Action", "Array", "Observation", "State", "StepResult", "Tool"), "models"),
+    **dict.fromkeys(("CallToolAction", "CallToolObservation"), "models"),
+    **dict.fromkeys(("ListToolsAction", "ListToolsObservation"), "models"),
 }
 
 
