@@ -25,6 +25,8 @@ from tests.tree import ROOT, parse, sources
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 SHARED = {"OPENENV_TOKEN", "OPENENV_KEEPALIVE", "OPENENV_MAX_MESSAGE_SIZE", "OPENENV_COMPRESSION"}
+READ_ELSEWHERE = {"OPENENV_CLIENT_MODE", "OPENENV_POLL"}
+"""Variables of clients that are no settings of an env."""
 """Variables of clients and servers."""
 
 INTERNAL = {"OPENENV_CI", "OPENENV_HYPOTHESIS", "OPENENV_WARNING_FILTERS"}
@@ -94,7 +96,7 @@ def test_the_variables_without_an_argument_are_these() -> None:
     section = _section(_page("reference/python.md"), "Keyword arguments and variables")
     rows = {_code(row[0]) for row in _rows(section) if len(row) == 3}
     without = {variable for name, (variable, _) in client._VARIABLES.items() if name not in client._KEYWORDS}
-    assert rows == without | {"OPENENV_POLL"}
+    assert rows == without | READ_ELSEWHERE
     assert set(re.findall(r"OPENENV_\w+", section)) >= SHARED
 
 
@@ -161,7 +163,7 @@ def test_the_statuses_of_the_server_are_these() -> None:
 def test_options_and_variables_in_the_documents_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     options = {flag(item.name) for item in fields(ServerSettings)}
-    variables = {variable for variable, _ in client._VARIABLES.values()} | {"OPENENV_POLL"}
+    variables = {variable for variable, _ in client._VARIABLES.values()} | READ_ELSEWHERE
     variables |= {env_variable(item.name) for item in fields(ServerSettings)}
     assert set(re.findall(r"\bOPENENV_[A-Z_]+", text)) - variables - INTERNAL == set()
     calls = re.findall(r"openenv_gym\.serve ([^\n`]*)", text)
