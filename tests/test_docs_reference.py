@@ -25,9 +25,10 @@ from tests.tree import ROOT, parse, sources
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 SHARED = {"OPENENV_TOKEN", "OPENENV_KEEPALIVE", "OPENENV_MAX_MESSAGE_SIZE", "OPENENV_COMPRESSION"}
+"""Variables of clients and servers."""
+
 READ_ELSEWHERE = {"OPENENV_CLIENT_MODE", "OPENENV_POLL"}
 """Variables of clients that are no settings of an env."""
-"""Variables of clients and servers."""
 
 INTERNAL = {"OPENENV_CI", "OPENENV_HYPOTHESIS", "OPENENV_WARNING_FILTERS"}
 """Variables that are no user's business."""
