@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import random
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,8 +13,14 @@ from openenv_gym.env import RemoteEnv
 from openenv_gym.errors import InterruptedStepError
 from openenv_gym.protocol import messages as m
 from openenv_gym.providers.base import _shared
-from tests.support.interrupts import interrupter
+from tests.support.interrupts import collect_all, interrupter, main_thread_alone
 from tests.test_env import counting, scripted
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    yield
+    collect_all()
 
 
 def _interrupted(*_: object) -> Any:
@@ -97,8 +102,10 @@ def test_another_thread_waits_while_a_step_is_under_way() -> None:
 # Between the making of a socket and the name that is given to it an interrupt leaves it to the collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")
+@pytest.mark.timeout(method="thread")
 def test_no_interrupt_whenever_it_comes_loses_or_invents_a_step() -> None:
-    env = RemoteEnv("tests.support.faultenvs:CounterEnv", provider="inprocess", step_timeout=30.0)
+    with main_thread_alone():
+        env = RemoteEnv("tests.support.faultenvs:CounterEnv", provider="inprocess", step_timeout=30.0)
     try:
         env.reset()
         steps = 0
@@ -118,4 +125,3 @@ def test_no_interrupt_whenever_it_comes_loses_or_invents_a_step() -> None:
         env.close()
         for provider in _shared.values():
             provider.stop()
-        gc.collect()

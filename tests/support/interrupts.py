@@ -1,16 +1,22 @@
-"""Interrupts at random moments of a call, as Ctrl-C brings them."""
+"""Interrupts at random moments of a call, as Ctrl-C brings them.
+
+pytest-timeout wants the same signal; tests that use this are marked ``timeout(method="thread")``.
+"""
 
 from __future__ import annotations
 
+import gc
 import random
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
 
-__all__ = ["Interrupter", "interrupter"]
+__all__ = ["Interrupter", "collect_all", "interrupter", "main_thread_alone"]
 
 _T = TypeVar("_T")
 
@@ -39,7 +45,7 @@ class Interrupter:
         interpreter looks for no signal between the return of that and the assignment below; otherwise an
         interrupt could take the result from the caller, which nobody else can know.
         """
-        first, interval = 1e-6 + self._rng.random() * self._longest, 1e-6 + self._rng.random() * 5e-5
+        first, interval = 1e-6 + self._rng.random() * self._longest, 5e-6 + self._rng.random() * 5e-5
         try:
             self._armed = True
             signal.setitimer(signal.ITIMER_REAL, first, interval)
@@ -61,12 +67,24 @@ class Interrupter:
 
     def unraisable(self, lost: Any) -> None:
         """Report what a finalizer raised; an interrupt that came in one reaches nobody, and is no failure."""
+        if threading.current_thread() is not threading.main_thread():  # where no signal comes
+            self._report(lost)
+            return
         armed, self._armed = self._armed, False  # one in the midst of a report would lose the report
         try:
             if lost.exc_type is not KeyboardInterrupt:
                 self._report(lost)
         finally:
             self._armed = armed
+
+
+def collect_all() -> None:
+    """Find the sockets that an interrupt left between their making and a name.
+
+    To be called when nothing of the test is left, so that it hears of them and not a later one.
+    """
+    for _ in range(3):  # what finalizers let go is found by the next round
+        gc.collect()
 
 
 @contextmanager
@@ -78,5 +96,16 @@ def interrupter(rng: random.Random, longest: float) -> Iterator[Interrupter]:
     try:
         yield interrupts
     finally:
-        signal.signal(signal.SIGALRM, handler)
+        time.sleep(0.02)  # the last signal may be another thread's to take, and so be late
+        signal.signal(signal.SIGALRM, handler if callable(handler) else interrupts.interrupt)
         sys.unraisablehook = report
+
+
+@contextmanager
+def main_thread_alone() -> Iterator[None]:
+    """Let threads that are started meanwhile, and theirs, leave the signal to the main thread."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -5,19 +5,23 @@ from __future__ import annotations
 import random
 import signal
 import sys
+import threading
 import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.support.interrupts import interrupter
+from tests.support.interrupts import interrupter, main_thread_alone
 
-pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers"),
+    pytest.mark.timeout(method="thread"),
+]
 
 
 def test_calls_are_interrupted_or_give_their_result() -> None:
-    before = signal.getsignal(signal.SIGALRM), sys.unraisablehook
+    report = sys.unraisablehook
     with interrupter(random.Random(0), 1e-3) as interrupts:
         with pytest.raises(KeyboardInterrupt):
             interrupts.call(lambda: time.sleep(20.0))
@@ -25,7 +29,18 @@ def test_calls_are_interrupted_or_give_their_result() -> None:
     with interrupter(random.Random(0), 60.0) as interrupts:
         assert interrupts.call(lambda: 3) == 3
         assert interrupts.count == 0
-    assert (signal.getsignal(signal.SIGALRM), sys.unraisablehook) == before
+    assert sys.unraisablehook == report
+    signal.raise_signal(signal.SIGALRM)  # one that is late ends nothing
+
+
+def test_threads_leave_the_signal_to_the_main_thread() -> None:
+    masks: list[Any] = []
+    with main_thread_alone():
+        thread = threading.Thread(target=lambda: masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, [])))
+        thread.start()
+        thread.join()
+    assert signal.SIGALRM in masks[0]
+    assert signal.SIGALRM not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def test_only_interrupts_go_unreported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import random
 import signal
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from gymnasium.error import AlreadyPendingCallError
 from openenv_gym.errors import InterruptedStepError, ResetNeededError
 from openenv_gym.providers.base import _shared
 from openenv_gym.wrappers.vector import RemoteVectorEnv
-from tests.support.interrupts import Interrupter, interrupter
+from tests.support.interrupts import Interrupter, collect_all, interrupter, main_thread_alone
 
 LANES = 4
 ACTIONS = np.zeros(LANES, np.int64)
@@ -26,22 +25,30 @@ pytestmark = [
     # Between the making of a socket and the name that is given to it an interrupt leaves it to the collector.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers"),
+    pytest.mark.timeout(method="thread"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    yield
+    collect_all()
 
 
 @contextlib.contextmanager
 def scene(seed: int, **kwargs: Any) -> Iterator[tuple[RemoteVectorEnv, Interrupter]]:
     """Yield lanes in two sessions, reset, and what interrupts their calls."""
-    envs = gym.make_vec(
-        "openenv/Gym-v0",
-        num_envs=LANES,
-        env_id="tests.support.testenvs:Counter-v0",
-        provider="inprocess",
-        lanes_per_worker=2,
-        lane_threads=1,
-        step_timeout=30.0,
-        **kwargs,
-    )
+    with main_thread_alone():
+        envs = gym.make_vec(
+            "openenv/Gym-v0",
+            num_envs=LANES,
+            env_id="tests.support.testenvs:Counter-v0",
+            provider="inprocess",
+            lanes_per_worker=2,
+            lane_threads=1,
+            step_timeout=30.0,
+            **kwargs,
+        )
     assert isinstance(envs, RemoteVectorEnv)
     try:
         envs.reset()
@@ -51,7 +58,6 @@ def scene(seed: int, **kwargs: Any) -> Iterator[tuple[RemoteVectorEnv, Interrupt
         envs.close()
         for provider in _shared.values():
             provider.stop()
-        gc.collect()
 
 
 def attempt(interrupts: Interrupter, call: Callable[[], Any]) -> Any:
