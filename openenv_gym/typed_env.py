@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 
 from .environment import Environment
-from .errors import ConfigError
+from .errors import ConfigError, ValidationError
 from .forms import form_of
 from .models import Action, CallToolObservation, Observation
 from .playing import Player, ending_of
@@ -64,7 +64,7 @@ class TypedEnv(gym.Env[Any, Any]):
         super().reset(seed=seed)
         options = dict(options or {})
         observation = self.player.reset(seed, options.pop("episode_id", None), options)
-        return self._to_value(observation), dict(observation.metadata)
+        return self._seen(observation), dict(observation.metadata)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Carry out an action: a value of the action space, or an ``Action``."""
@@ -72,7 +72,7 @@ class TypedEnv(gym.Env[Any, Any]):
         reward, info = observation.reward, dict(observation.metadata)
         if reward is None:
             reward, info = 0.0, {**info, "openenv": {"reward": None}}
-        return (self._to_value(observation), reward, *ending_of(observation), info)
+        return (self._seen(observation), reward, *ending_of(observation), info)
 
     def render(self) -> Any:
         """Return what the environment renders."""
@@ -85,6 +85,16 @@ class TypedEnv(gym.Env[Any, Any]):
     def remote_state(self) -> dict[str, Any]:
         """Return where the episode stands, as :class:`~openenv_gym.RemoteEnv` does."""
         return to_map(self.player.state())
+
+    def _seen(self, observation: Any) -> Any:
+        """Return an observation as a value; one that will not do is the author's mistake."""
+        try:
+            return self._to_value(observation)
+        except ValidationError as exc:
+            name = type(self.environment).__name__
+            raise ConfigError(
+                f"{name} gave an observation that its type does not allow: {exc.message}"
+            ) from exc
 
     def __getattr__(self, name: str) -> Any:
         player: Player | None = vars(self).get("player")

@@ -112,6 +112,17 @@ def test_what_is_no_action_is_refused() -> None:
         env.step(101)
 
 
+def test_an_observation_that_its_type_does_not_allow_is_no_fault_of_the_action() -> None:
+    class Wordy(GuessNumber):
+        def step(self, action: Guess) -> Hint:
+            return Hint("x" * 65)
+
+    env = TypedEnv(Wordy())
+    env.reset()
+    with pytest.raises(ConfigError, match=r"Wordy gave an observation that its type does not allow: \$.text"):
+        env.step(5)
+
+
 def test_what_the_environment_raises_is_raised() -> None:
     env = TypedEnv(Raising())
     env.reset()

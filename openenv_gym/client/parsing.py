@@ -141,4 +141,9 @@ def _completed(observation: Observation, result: StepResult[Any]) -> Observation
 
 def _instance(cls: Any, fields: Any) -> Any:
     validate = getattr(cls, "model_validate", None)
-    return from_map(cls, fields) if validate is None else validate(fields)
+    if validate is not None:
+        return validate(fields)
+    try:
+        return from_map(cls, fields)
+    except ValidationError as exc:
+        raise ValidationError(f"what came back is no {cls.__name__}: {exc.message}", **exc.details) from exc

@@ -117,7 +117,7 @@ def test_other_classes_get_what_they_have_fields_for() -> None:
 
 
 def test_a_wrong_observation_is_named_by_its_field() -> None:
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ValidationError, match=r"what came back is no Place: \$.at: expected int") as caught:
         parsed_result(Place, payload(at="x"))
     assert caught.value.details["path"] == "$.at"
 
