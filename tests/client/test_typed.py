@@ -20,7 +20,7 @@ from openenv_gym.models import CallToolAction, CallToolObservation, ListToolsObs
 from tests.client.jsonserver import observation, serving_json
 from tests.client.sleeper import Nap, SleeperClient, Sleeps, Slept
 from tests.support.proxy import Proxy
-from tests.support.serverproc import ServerProcess
+from tests.support.serverproc import ServerProcess, eventually
 
 
 @pytest.fixture
@@ -416,6 +416,7 @@ def test_another_session_needs_no_address_and_no_secret() -> None:
 
 
 def test_pings_are_answered_while_the_program_is_busy_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert eventually(lambda: attending._thread is None)  # one that sleeps goes by the old period
     monkeypatch.setattr(attending, "_PERIOD", 0.02)
     with serving_json(echo, ping_interval=0.1, ping_timeout=0.4) as server:
         client = GenericEnvClient(server.url)
