@@ -201,7 +201,7 @@ def test_a_call_may_take_as_long_as_it_likes(talk: Callable[..., Talk], timeout:
 
 def test_f099_a_call_that_cannot_begin_is_answered_in_time_too(talk: Callable[..., Talk]) -> None:
     session = talk("Calculator")
-    session(m.Ask, "tools/call", {"name": "hang", "arguments": {"seconds": 2.5}})
+    session(m.Ask, "tools/call", {"name": "hang", "arguments": {"seconds": 3.5}})
     late = {"name": "add", "arguments": {"a": 1, "b": 1}, "timeout": 0.05}
     reply = session(m.Ask, "tools/call", late).values[0]
     assert reply["is_error"]
