@@ -17,10 +17,10 @@ A session has *lanes*, copies of one environment, numbered from 0. ``lanes`` of 
 from 0 on. Where the lanes are the environment's own vector class (``native``) they act together: ``lanes``,
 ``wait`` and ``failed`` are not used, and what else differs is said at the field.
 
-With the face ``typed`` actions, observations and states are self-described maps: ``actions`` is the map of an
-action, ``observations`` that of an observation without ``done``, ``terminated``, ``truncated``, ``reward`` and
-``metadata``, which are ``flags``, ``rewards`` and ``infos``; ``Reset.options`` are the keyword arguments of
-``reset`` beside the seed, and ``Welcome.capabilities`` has ``"typed"``, and ``"tools"`` when there are any.
+With the face ``typed`` actions, observations and states are self-described maps: ``actions`` is the map of
+an action, ``observations`` that of an observation without ``done``, ``terminated``, ``truncated``, ``reward``
+and ``metadata``, which are ``flags``, ``rewards`` and ``infos``; ``Reset.options`` are the keyword arguments
+of ``reset`` beside the seed, and ``Welcome.capabilities`` has ``"typed"``, and ``"tools"`` when there are any.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class Hello(_Open, tag="hello"):
         slot_timeout: Seconds to wait for a free slot.
         native: Whether the lanes are the environment's own vector class.
         group: Sessions of a client that belong together and are to be spread over the workers.
-        face: How the environment shows itself: ``""``, values of its spaces; ``"typed"``, maps of the fields of
-            actions, observations and states (one lane, not ``native``).
+        face: How the environment shows itself: ``""``, values of its spaces; ``"typed"``, maps of the fields
+            of actions, observations and states (one lane, not ``native``).
     """
 
     session: str
@@ -345,7 +345,7 @@ class Frames(_Strict, tag="frames"):
 
 
 class Value(_Strict, tag="value"):
-    """Server: answer to ``get``, ``set``, ``call``, ``state``, ``ask``, one value a lane (``native``: one in all).
+    """Server: answer to ``get``, ``set``, ``call``, ``state``, ``ask``: one value a lane (``native``: one).
 
     ``callable`` says that the attribute is a method, which ``call`` reaches.
     """
