@@ -20,7 +20,7 @@ from 0 on. Where the lanes are the environment's own vector class (``native``) t
 With the face ``typed`` actions, observations and states are self-described maps: ``actions`` is the map of
 an action, ``observations`` that of an observation without ``done``, ``terminated``, ``truncated``, ``reward``
 and ``metadata``, which are ``flags``, ``rewards`` and ``infos``; ``Reset.options`` are the keyword arguments
-of ``reset`` beside the seed, and ``Welcome.capabilities`` has ``"typed"``, and ``"tools"`` when there are any.
+of ``reset`` beside the seed; ``Welcome.capabilities`` has ``"typed"``, and ``"tools"`` when there are any.
 """
 
 from __future__ import annotations
