@@ -62,7 +62,7 @@ def test_tianshou_trains_equally(python: Path, tmp_path: Path) -> None:
 def test_rllib_trains_equally(tmp_path: Path) -> None:
     python = ensure_venv(ray=True)
     means = [
-        json.loads(run(python, [str(HERE / "rllib_ppo.py"), *args, "6", "3"], tmp_path).splitlines()[-1])
+        json.loads(run(python, [str(HERE / "rllib_ppo.py"), *args, "5", "3"], tmp_path).splitlines()[-1])
         for args in ((REMOTE, ONE_BATCH), (LOCAL, SYNC))
     ]
     assert means[0][-1] > LEARNT
