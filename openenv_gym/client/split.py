@@ -30,10 +30,12 @@ class SplitConnection(Connection):
 
     Attributes:
         unreachable: Whether the server could not be reached when the session was to end.
+        crowded: Whether those that this process waits for may need its core, so that it sleeps at once.
         pulse: Whether the server still lives.
     """
 
     unreachable: bool = False
+    crowded: bool = False
     pulse: Pulse
     _parked: tuple[Flow[Welcome], Any] | None = None
     _due: float | None = None
@@ -207,7 +209,7 @@ class SplitConnection(Connection):
         if channel is None:
             raise ChannelClosed("the connection was given up", server=self._talk.server)
         while reply is None:
-            data = channel.recv(deadline, self._silence)
+            data = channel.recv(deadline, self._silence, not self.crowded)
             reply = wire.receive(data)
             if len(data) > NOTABLE and not self._noted:
                 self._note_size(len(data))

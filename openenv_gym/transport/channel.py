@@ -72,12 +72,15 @@ class Channel(Sender):
         self._closing = False
         self.last_received = monotonic()
 
-    def recv(self, deadline: float | None = None, silence: float | None = None) -> bytes | bytearray:
+    def recv(
+        self, deadline: float | None = None, silence: float | None = None, poll: bool = True
+    ) -> bytes | bytearray:
         """Return the next binary message; pings are answered meanwhile.
 
         Args:
             deadline: When to give up, as a ``time.monotonic()`` value; the channel stays usable.
             silence: For how many seconds nothing at all may arrive while this call waits.
+            poll: Whether to try before blocking, if the channel does.
 
         Raises:
             TimeoutError: The deadline has passed.
@@ -94,7 +97,7 @@ class Channel(Sender):
                     return event
             begun = 0.0 if silence is None else monotonic()
             while True:
-                if self._poller is None or self._poll(self._poller) <= 0:
+                if not poll or self._poller is None or self._poll(self._poller) <= 0:
                     self._block(deadline, silence, begun)
                     if self._poller is not None:
                         self._poller.learn()

@@ -5,6 +5,7 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -95,6 +96,24 @@ def test_a_request_runs_while_its_client_does_something_else() -> None:
         with pytest.raises(LocalProtocolError, match="may not come in phase busy"):
             connection.post(m.Step, None)
         assert reward(connection.collect()) == 1.0
+
+
+@pytest.mark.parametrize("crowded", [True, False])
+def test_who_needs_the_core_for_others_sleeps_at_once(crowded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    receive = Channel.recv
+
+    def recv(self: Channel, *args: Any) -> bytes | bytearray:
+        asked.extend(args[2:])  # the server's own calls have none
+        return receive(self, *args)
+
+    with ScriptedServer() as server, opened(server) as connection:
+        monkeypatch.setattr(Channel, "recv", recv)
+        connection.crowded = crowded
+        connection.post(m.Step, None)
+        assert reward(connection.collect()) == 1.0
+        monkeypatch.undo()
+    assert asked == [not crowded]
 
 
 @pytest.mark.parametrize("patience", [None, 5.0])

@@ -99,6 +99,22 @@ def test_it_works_where_the_system_lacks_something(
     echo.join()
 
 
+def test_a_receiver_that_shall_sleep_at_once_does_not_yield(
+    pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yields = []
+    monkeypatch.setattr(os, "sched_yield", lambda: yields.append(1))
+    channel = Channel(pair[0], client=True, poll=True)
+    for size in (3, 50_000):
+        pair[1].sendall(frame(BINARY, bytes(size), masked=False))
+        assert channel.recv(poll=False) == bytes(size)
+    assert not yields
+    pair[1].sendall(plain_message(b"more"))
+    assert channel.recv() == b"more"
+    assert yields
+    channel.abort()
+
+
 def test_bytes_of_the_handshake_are_received_first(pair: tuple[socket.socket, socket.socket]) -> None:
     first = b"".join(plain_message(b"%d" % number) for number in range(3000))
     channel = Channel(pair[0], client=True, initial=first + plain_message(b"split")[:3])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -173,7 +174,7 @@ class Fleet:
         try:
             self.parts = self._planned(openers)
             for part in self.parts:
-                part.connection = part.opener.begin(patient=False)
+                part.connection = self._begin(part, patient=False)
             for part in self.parts:
                 self._complete(part)
         except Exception:
@@ -197,7 +198,7 @@ class Fleet:
         time.sleep(min(max(pauses, default=0.0), _LONGEST_PAUSE))
         for part in lost:
             try:
-                part.connection = part.opener.begin(patient=True)
+                part.connection = self._begin(part, patient=True)
             except OpenEnvError as exc:
                 part.lose(exc)
                 failures[part.first] = exc
@@ -243,6 +244,11 @@ class Fleet:
         return bool(living)
 
     # -- inside
+
+    def _begin(self, part: Part, *, patient: bool) -> SplitConnection:
+        connection = part.opener.begin(patient=patient)
+        connection.crowded = len(self.parts) >= cores()
+        return connection
 
     def _complete(self, part: Part) -> None:
         assert part.connection is not None
@@ -301,6 +307,13 @@ class Fleet:
             chosen = enumerate(arguments.lane_kwargs[first : first + count], first)
             fields["env_kwargs"] = [pack(each, f"env_kwargs[{lane}]") for lane, each in chosen]
         return fields
+
+
+def cores() -> int:
+    """Return on how many cores this process may run."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _shares(total: int, parts: int) -> list[int]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -17,6 +18,7 @@ from openenv_gym.errors import (
 )
 from openenv_gym.protocol import messages as m
 from openenv_gym.protocol.specs import to_spec
+from openenv_gym.wrappers.vector import fleet as module
 from openenv_gym.wrappers.vector.arguments import Arguments, take_arguments
 from openenv_gym.wrappers.vector.fleet import Fleet, openers_of
 from tests.client.scripted import ScriptedServer
@@ -193,6 +195,30 @@ def test_a_lost_part_is_opened_again(opened: ExitStack) -> None:
     assert fleet.complete([part]) == {}
     part.post(m.Step, None)
     assert isinstance(part.collect(), m.Transition)
+
+
+@pytest.mark.parametrize(("cores", "crowded"), [(1, True), (2, True), (3, False)])
+def test_who_waits_for_as_many_sessions_as_there_are_cores_leaves_them_its_own(
+    opened: ExitStack, monkeypatch: pytest.MonkeyPatch, cores: int, crowded: bool
+) -> None:
+    monkeypatch.setattr(module, "cores", lambda: cores)
+    servers = [opened.enter_context(ScriptedServer()) for _ in range(2)]
+    found = fleet_of(arguments(*(server.base_url for server in servers)))
+    opened.callback(found.close)
+    assert [part.connection is not None and part.connection.crowded for part in found.parts] == [crowded] * 2
+    first = found.parts[0]
+    first.lose(ServerConnectionError("lost"))
+    assert (found.begin([first]), found.complete([first])) == ({}, {})
+    assert first.connection is not None
+    assert first.connection.crowded is crowded
+
+
+def test_the_cores_of_this_process_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5}, raising=False)
+    assert module.cores() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert module.cores() == 1
 
 
 def test_a_part_that_cannot_be_opened_again_is_told(opened: ExitStack) -> None:
