@@ -58,6 +58,7 @@ class _Crew:
         self.failure: BaseException | None = None
         self.relieved: list[Worker] = []
         self.count = 1
+        self.sessions_per_worker = settings.sessions_per_worker
 
     async def open(self) -> None:
         pass
