@@ -22,6 +22,7 @@ from .infos import batch_infos, merge_infos
 __all__ = ["ENDED", "TRUNCATED", "Landing", "ended", "infos_of", "lane_errors", "lanes_of", "rewards_of"]
 
 TRUNCATED, ENDED, _RESET_TOO = 2, 3, 16
+_ENDS = bytes(flags & ENDED for flags in range(256))
 _TERMINATED = bytes(flags & 1 for flags in range(256))
 _TRUNCATED = bytes(flags >> 1 & 1 for flags in range(256))
 
@@ -52,8 +53,11 @@ class Landing:
         self._vectors: list[tuple[int, int, dict[Any, Any]]] = []
         self._ordered = True
         self.batch = batch
-        self.rewards = np.zeros(n)
-        self.flags = np.zeros(n, np.uint8)
+        # Written as bytes where all is as usual: numpy takes longer for so little.
+        self._reward_bytes: bytearray | None = bytearray(8 * n)
+        self._flag_bytes = bytearray(n)
+        self.rewards: np.ndarray[Any, Any] = np.frombuffer(self._reward_bytes, "<f8")
+        self.flags = np.frombuffer(self._flag_bytes, np.uint8)
         self.errors: dict[int, OpenEnvError] = {}
         self.lost: dict[Part, OpenEnvError] = {}
         self.lost_lanes = np.zeros(n, np.bool_)
@@ -61,14 +65,18 @@ class Landing:
     def step(self, part: Part, reply: Transition) -> None:
         """Take the results of a step. Raises ``ValueError`` and the like for a malformed reply."""
         lanes = self._observations(part, reply)
-        rewards, flags = rewards_of(reply, len(lanes)), np.frombuffer(reply.flags, np.uint8)
-        if len(flags) != len(lanes):
-            raise ValueError(f"{len(flags)} flags came for {len(lanes)} lanes")
-        where = slice(part.first, part.stop) if isinstance(lanes, range) else list(lanes)
-        if reply.batch_info is not None or type(reply.rewards) is list:
-            self.rewards = self.rewards.astype(rewards.dtype, copy=False)  # as the vector class has them
-        self.rewards[where] = rewards
-        self.flags[where] = flags & ENDED
+        if len(reply.flags) != len(lanes):
+            raise ValueError(f"{len(reply.flags)} flags came for {len(lanes)} lanes")
+        known = self._reward_bytes
+        if lanes is part.lanes and known is not None and type(reply.rewards) is bytes:
+            if len(reply.rewards) != 8 * part.count:
+                raise ValueError(f"rewards of {len(reply.rewards)} bytes came for {part.count} lanes")
+            known[8 * part.first : 8 * part.stop] = reply.rewards
+            self._flag_bytes[part.first : part.stop] = reply.flags.translate(_ENDS)
+        else:
+            self._take(
+                reply, slice(part.first, part.stop) if lanes is part.lanes else list(lanes), len(lanes)
+            )
         if reply.infos is not None or reply.batch_info is not None or reply.final_observations is not None:
             self._note(part, reply, lanes)
 
@@ -148,6 +156,15 @@ class Landing:
             self.fail(part, error, [lane])
         self._ordered = False
         return lanes
+
+    def _take(self, reply: Transition, where: slice | list[int], n: int) -> None:
+        """Take rewards and flags of ``n`` lanes."""
+        rewards = rewards_of(reply, n)
+        if type(reply.rewards) is list:
+            self.rewards = self.rewards.astype(rewards.dtype, copy=False)  # as the vector class has them
+            self._reward_bytes = None
+        self.rewards[where] = rewards
+        self.flags[where] = np.frombuffer(reply.flags, np.uint8) & ENDED
 
     def _note(self, part: Part, reply: Any, lanes: Sequence[int]) -> None:
         if reply.batch_info is not None:
