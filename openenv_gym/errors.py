@@ -29,6 +29,7 @@
     ├── EnvironmentMismatchError             the server hosts another environment than the id promises
     ├── RemoteEnvironmentError               the environment itself raised
     │   └── ConstructionError                ... in its constructor
+    │       └── ArgumentError (TypeError)    ... which does not take these arguments
     ├── ResetNeededError                     call ``reset()`` first
     │   └── InterruptedStepError             the last step was interrupted; its result is unknown
     ├── SessionLostError                     the episode is gone; ``reset()`` starts a new one
@@ -39,16 +40,19 @@
     ├── EnvClosedError                       the env was closed
     └── NotCopyableError                     a live env cannot be pickled or deep-copied
 
-No error derives from :class:`TypeError`: ``gym.make`` rewrites those and loses their attributes.
+``ArgumentError`` alone derives from :class:`TypeError`, which is what scripts that try an argument expect;
+its ``details`` do not survive ``gym.make``, which raises such errors anew.
 On the wire an error is its ``code``; the peer never resolves a class name.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Any, ClassVar
 
+from .error_codes import ErrorCode
+
 __all__ = [
+    "ArgumentError",
     "AuthenticationError",
     "CapacityError",
     "ConfigError",
@@ -88,44 +92,6 @@ __all__ = [
     "WorkerCrashedError",
     "from_wire",
 ]
-
-
-class ErrorCode(StrEnum):
-    """What an error is called on the wire and in ``info["openenv"]["error"]``."""
-
-    INTERNAL = "internal"
-    CONFIG = "config"
-    PROTOCOL = "protocol"
-    VERSION = "version"
-    TOO_LARGE = "message_too_large"
-    NOT_CARRIED = "value_not_carried"
-    INVALID_ACTION = "invalid_action"
-    VALIDATION = "validation"
-    UNSUPPORTED = "unsupported"
-    TOOL = "tool"
-    TOOL_NOT_FOUND = "tool_not_found"
-    TOOL_FAILED = "tool_failed"
-    TOOL_TIMEOUT = "tool_timeout"
-    RUBRIC = "rubric"
-    JUDGE = "judge"
-    CONNECTION = "connection"
-    TIMEOUT = "timeout"
-    STARTUP = "startup"
-    AUTHENTICATION = "authentication"
-    FORBIDDEN = "forbidden"
-    CAPACITY = "capacity"
-    MISMATCH = "environment_mismatch"
-    ENVIRONMENT = "environment"
-    CONSTRUCTION = "construction"
-    RESET_NEEDED = "reset_needed"
-    INTERRUPTED = "interrupted"
-    SESSION_LOST = "session_lost"
-    WORKER_CRASHED = "worker_crashed"
-    DEADLINE = "deadline_exceeded"
-    DRAINING = "server_draining"
-    LANES = "lanes"
-    CLOSED = "closed"
-    NOT_COPYABLE = "not_copyable"
 
 
 class OpenEnvError(Exception):
@@ -302,6 +268,12 @@ class ConstructionError(RemoteEnvironmentError):
     """The environment could not be built."""
 
     code = ErrorCode.CONSTRUCTION
+
+
+class ArgumentError(ConstructionError, TypeError):
+    """The environment's constructor does not take these arguments, or not this render mode."""
+
+    code = ErrorCode.ARGUMENT
 
 
 class ResetNeededError(OpenEnvError):

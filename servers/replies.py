@@ -32,6 +32,8 @@ def error_reply(exc: BaseException, request_id: int = 0, *, alive: bool, constru
     text = "".join(traceback.format_exception(exc))
     _LOG.info("the environment raised\n%s", text)
     code = ErrorCode.CONSTRUCTION if construction else ErrorCode.ENVIRONMENT
+    if construction and isinstance(exc, TypeError):
+        code = ErrorCode.ARGUMENT
     details = {"type": type(exc).__name__, "traceback": _clip(text)}
     return Error(code, _clip(f"{type(exc).__name__}: {_describe(exc)}"), request_id, alive, details)
 

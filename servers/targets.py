@@ -24,7 +24,7 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, find_highest_version, load_env_creator, parse_env_id
 
 from openenv_gym.environment import Environment
-from openenv_gym.errors import ConfigError, ConstructionError
+from openenv_gym.errors import ArgumentError, ConfigError, ConstructionError
 from openenv_gym.structs import schema_of
 from openenv_gym.tools.marking import marked
 from openenv_gym.typed_env import TypedEnv
@@ -143,7 +143,7 @@ class Target:
             episode: Steps after which episodes are truncated instead; 0: as ``time_limit`` says.
 
         Raises:
-            ConfigError: ``render_mode`` is not supported.
+            ArgumentError: ``render_mode`` is not supported.
             ConstructionError: What was built is neither a ``gymnasium.Env`` nor an ``Environment``.
             Exception: Whatever the constructor raises.
         """
@@ -154,7 +154,7 @@ class Target:
         if render_mode is not None:
             arguments["render_mode"] = render_mode
             if not modules.accepts(creator, "render_mode"):
-                raise ConfigError(f"{self.name!r} has no argument render_mode; use render_mode=None")
+                raise ArgumentError(f"{self.name!r} has no argument render_mode; use render_mode=None")
         typed = False
         if isinstance(source, EnvSpec):
             env = _make(source, arguments, time_limit, episode)
@@ -167,7 +167,7 @@ class Target:
             env = gym.wrappers.TimeLimit(env, episode)
         try:
             _check_render_mode(env.metadata, render_mode, self.name, declared=True)
-        except ConfigError:
+        except (ConfigError, ArgumentError):
             env.close()
             raise
         return env
@@ -343,7 +343,7 @@ def _check_render_mode(metadata: Any, mode: str | None, name: str, *, declared: 
     modes = metadata.get("render_modes") if isinstance(metadata, Mapping) else None
     if (modes or declared) and mode not in (modes or ()):
         known = ", ".join(repr(item) for item in modes or () if item != "human") or "none"
-        raise ConfigError(f"{name!r} does not support render_mode {mode!r}; it supports {known}")
+        raise ArgumentError(f"{name!r} does not support render_mode {mode!r}; it supports {known}")
 
 
 def _check_class(kind: type, text: str) -> None:

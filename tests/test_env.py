@@ -25,6 +25,7 @@ import openenv_gym
 from openenv_gym.client.sync import Connection
 from openenv_gym.env import RemoteEnv
 from openenv_gym.errors import (
+    ArgumentError,
     AuthenticationError,
     ConfigError,
     EnvClosedError,
@@ -413,7 +414,7 @@ def test_frame_lists_are_collected_here() -> None:
 
 
 def test_an_unsupported_render_mode_fails_in_the_constructor() -> None:
-    with pytest.raises(ConfigError, match="does not support render_mode 'ansi'"):
+    with pytest.raises(ArgumentError, match="does not support render_mode 'ansi'"):
         RemoteEnv("CartPole-v1", render_mode="ansi", provider="inprocess")
 
 

@@ -42,6 +42,7 @@ TABLE: list[tuple[str, str, tuple[str, ...], str]] = [
     ("EnvironmentMismatchError", "environment_mismatch", ("OpenEnvError",), "EnvironmentMismatchError"),
     ("RemoteEnvironmentError", "environment", ("OpenEnvError",), "RemoteEnvironmentError"),
     ("ConstructionError", "construction", ("RemoteEnvironmentError",), "ConstructionError"),
+    ("ArgumentError", "argument", ("ConstructionError", "TypeError"), "ArgumentError"),
     ("ResetNeededError", "reset_needed", ("OpenEnvError",), "ResetNeededError"),
     ("InterruptedStepError", "interrupted", ("ResetNeededError",), "InterruptedStepError"),
     ("SessionLostError", "session_lost", ("OpenEnvError",), "SessionLostError"),
@@ -78,7 +79,7 @@ def test_each_has_its_code_and_its_parents(
     cls = _class(name)
     assert cls.code == code
     assert tuple(base.__name__ for base in cls.__bases__) == parents
-    assert not issubclass(cls, TypeError)
+    assert issubclass(cls, TypeError) == (name == "ArgumentError")
 
 
 def test_every_code_belongs_to_a_class() -> None:
@@ -141,5 +142,7 @@ def test_the_tree_in_the_docstring_is_the_tree_of_the_classes() -> None:
         path[depth:] = [match[2]]
         if depth:
             found.append((match[2], path[depth - 1]))
-            assert (match[3] is not None) == issubclass(_class(match[2]), ValueError)
+            builtin = {"ValueError": ValueError, "TypeError": TypeError}.get(match[3])
+            assert (builtin is not None) == issubclass(_class(match[2]), ValueError | TypeError)
+            assert builtin is None or issubclass(_class(match[2]), builtin)
     assert found == [(name, parents[0]) for name, _, parents, _ in TABLE[1:]]

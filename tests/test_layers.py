@@ -13,6 +13,7 @@ import pytest
 from tests.tree import ROOT, parse, sources
 
 ROWS: dict[str, int] = {
+    "openenv_gym.error_codes": 0,
     "openenv_gym.errors": 0,
     "openenv_gym.models": 0,
     "openenv_gym.structs": 0,

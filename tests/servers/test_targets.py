@@ -14,7 +14,7 @@ from gymnasium.envs.registration import EnvSpec
 
 import openenv_gym.envs
 from openenv_gym.envs.echo_env import EchoEnvironment
-from openenv_gym.errors import ConfigError, ConstructionError
+from openenv_gym.errors import ArgumentError, ConfigError, ConstructionError
 from openenv_gym.servers.targets import Kind, Target, resolve
 
 MODULE = """
@@ -308,7 +308,7 @@ def test_a_render_mode_that_only_the_instance_knows() -> None:
 )
 def test_an_unsupported_render_mode_is_refused_and_nothing_stays_open(text: str) -> None:
     target = resolve(text)
-    with pytest.raises(ConfigError, match=r"does not support render_mode 'ansi'; it supports 'rgb_array'$"):
+    with pytest.raises(ArgumentError, match=r"does not support render_mode 'ansi'; it supports 'rgb_array'$"):
         target.build(render_mode="ansi")
     module = sys.modules["t_targets_mod"]
     assert module.MyEnv.closed == (1 if text.endswith("factory") else 0)
@@ -321,7 +321,7 @@ def test_a_window_on_the_server_is_refused() -> None:
 
 
 def test_an_environment_without_render_mode_says_so() -> None:
-    with pytest.raises(ConfigError, match="has no argument render_mode"):
+    with pytest.raises(ArgumentError, match="has no argument render_mode"):
         resolve("t_targets_mod:Plain").build(render_mode="ansi")
 
 
