@@ -140,7 +140,7 @@ def test_a_server_serves_until_a_signal(workers: str, number: int, tmp_path: Pat
     with httpx.Client(transport=transport, base_url="http://localhost", timeout=30.0) as client:
         assert client.get("/health").json() == {"status": "healthy"}
         assert client.get("/ready").json() == {"status": "ready"}
-        assert client.get("/metadata").json()["name"] == "echo"
+        assert client.get("/metadata").json()["target"] == "echo"
         assert client.get("/schema").json()["spaces"]["action"]["type"] == "Unicode"
     process.send_signal(number)
     out, err = process.communicate()
