@@ -247,11 +247,14 @@ class Seat:
             if self._arrivals:  # the reply is kept; the new connection will ask for it
                 return
             try:
-                data = wire.send(reply)
+                data = wire.answer(reply)
             except OpenEnvError as exc:
                 self._kept = reply = error_reply(exc, request.id, alive=True)
                 data = wire.send(reply)
-            send(data)
+            if isinstance(data, tuple):
+                channel.send_pieces(data)
+            else:
+                send(data)
             if self._ending is not None:
                 return
             if type(request) is m.Close:  # even if that raised: there is nothing left to close

@@ -10,7 +10,7 @@ from ..errors import LocalProtocolError, RemoteProtocolError
 from .messages import SUBPROTOCOL, Hello, Observation, Reply, Request, Resume, Transition
 from .values import unpack_ext
 
-__all__ = ["Greeting", "decode_first", "decode_reply", "decode_request", "encode"]
+__all__ = ["Greeting", "decode_first", "decode_reply", "decode_request", "encode", "encode_apart"]
 
 
 class Greeting(Hello, tag="hello"):
@@ -23,7 +23,7 @@ class Greeting(Hello, tag="hello"):
     env_kwargs: msgspec.Raw = msgspec.Raw(b"\xc0")
 
 
-#: From this size on of a reply its observations are not copied out of the frame.
+#: From this size on observations are not copied into their frame, and not out of one that is so large.
 _LARGE = 32768
 
 
@@ -40,6 +40,8 @@ class _LargeObservation(Observation, tag="observation"):
 _MALFORMED = (msgspec.DecodeError, RecursionError, UnicodeDecodeError, TypeError)
 
 _ENCODER = msgspec.msgpack.Encoder()
+#: The name of the field, which follows the tag and the number of the request.
+_OBSERVATIONS = _ENCODER.encode("observations")
 _FIRST: msgspec.msgpack.Decoder[Greeting | Resume] = msgspec.msgpack.Decoder(Greeting | Resume)
 _REQUEST: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request, ext_hook=unpack_ext)
 _REPLY: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply, ext_hook=unpack_ext)
@@ -58,6 +60,29 @@ def encode(message: Request | Reply) -> bytes:
         return _ENCODER.encode(message)
     except (TypeError, ValueError, OverflowError, RecursionError) as exc:
         raise LocalProtocolError(f"a message cannot be encoded: {exc}") from exc
+
+
+def encode_apart(reply: Reply) -> tuple[bytes, bytes, bytes] | None:
+    """Return what :func:`encode` returns in three pieces, of which large observations are the second.
+
+    They are not copied. ``None``: there are none.
+
+    Raises:
+        LocalProtocolError: As for :func:`encode`.
+    """
+    column = getattr(reply, "observations", None)
+    if type(column) is not bytes or not _LARGE <= len(column) < 1 << 32:
+        return None
+    size = len(column)
+    head = b"\xc5" + size.to_bytes(2, "big") if size < 1 << 16 else b"\xc6" + size.to_bytes(4, "big")
+    whole: Any = reply
+    whole.observations = msgspec.Raw(head)
+    try:
+        frame = encode(reply)
+    finally:
+        whole.observations = column
+    at = frame.index(_OBSERVATIONS + head) + len(_OBSERVATIONS + head)
+    return frame[:at], column, frame[at:]
 
 
 def decode_first(frame: bytes | bytearray | memoryview) -> Greeting | Resume:

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any
 
 from ..errors import LocalProtocolError, MessageTooLargeError, RemoteProtocolError
-from .codec import decode_reply, decode_request, encode
+from .codec import decode_reply, decode_request, encode, encode_apart
 from .messages import Error, Hello, Reply, Request, Welcome
 from .states import ANSWERS, TRANSITIONS, Phase
 
@@ -74,6 +74,17 @@ class Session:
             raise too_large(len(frame), limit)
         self._advance(message, kind, LocalProtocolError)
         return frame
+
+    def answer(self, reply: Reply) -> bytes | tuple[bytes, ...]:
+        """As :meth:`send`; a reply with large observations comes in pieces, which are not copied."""
+        pieces = encode_apart(reply)
+        if pieces is None:
+            return self.send(reply)
+        size, limit = sum(map(len, pieces)), self.peer_max_message
+        if limit and size > limit:
+            raise too_large(size, limit)
+        self._advance(reply, type(reply), LocalProtocolError)
+        return pieces
 
     def receive(self, frame: bytes | bytearray | memoryview) -> Any:
         """Return the message in ``frame``, or ``None`` for a late reply.

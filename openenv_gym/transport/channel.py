@@ -80,7 +80,7 @@ class Channel(Sender):
         Args:
             deadline: When to give up, as a ``time.monotonic()`` value; the channel stays usable.
             silence: For how many seconds nothing at all may arrive while this call waits.
-            poll: Whether to try before blocking, if the channel does.
+            poll: Whether a channel that tries before blocking does so for the beginning of a message.
 
         Raises:
             TimeoutError: The deadline has passed.
@@ -97,7 +97,7 @@ class Channel(Sender):
                     return event
             begun = 0.0 if silence is None else monotonic()
             while True:
-                if not poll or self._poller is None or self._poll(self._poller) <= 0:
+                if self._poller is None or self._poll(self._poller, poll) <= 0:
                     self._block(deadline, silence, begun)
                     if self._poller is not None:
                         self._poller.learn()
@@ -239,11 +239,11 @@ class Channel(Sender):
                 close_code=1003,
             )
 
-    def _poll(self, poller: Poller) -> int:
+    def _poll(self, poller: Poller, first: bool) -> int:
         """Receive without sleeping; return as :meth:`Poller.receive` does."""
         reader = self._reader
         if reader.target is reader.buffer:
-            return poller.receive(reader)
+            return poller.receive(reader) if first else -1
         more = repeat(reader.target), repeat(0), repeat(self._io.now)
         return poller.follow(reader, map(self._io.recv_into, *more))
 

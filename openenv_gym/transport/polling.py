@@ -25,8 +25,9 @@ _SHORT = 120e-6
 _LONG = 1e-3
 #: Seconds that a yield takes only if somebody else wants the core.
 _CROWDED = 20e-6
-#: The share of the limit that a yield may take in a long wait, where it does no harm. The tick of the clock
+#: How many yields of a long wait may take longer, and up to which share of the limit: the tick of the clock
 #: alone can take 20 microseconds on a virtual CPU.
+_CHANCES = 2
 _HARMLESS = 0.125
 
 #: The share of the newest wait in what is learned.
@@ -39,6 +40,7 @@ _PAUSE = 64
 #: A busy neighbour may keep a yielded core for milliseconds; then the pause grows with what was lost, so that
 #: polling costs a receive no more than a few hundredths of its time.
 _DEAR = 2 * _SHORT
+#: So much of a short one; it grows with the limit.
 _LOST_A_RECEIVE = 2e-6
 
 
@@ -68,16 +70,18 @@ class Poller:
             self._pause -= 1
             return -1
         rest, limit = os.sched_yield, self._limit
-        crowded = max(_CROWDED, limit * _HARMLESS)
+        crowded, chances = (limit * _HARMLESS, _CHANCES) if limit > 2 * _SHORT else (_CROWDED, 0)
         begun = before = monotonic()
         while True:
             rest()
             now = monotonic()
             # A long yield counts as a miss even if the reply came meanwhile: to be put to sleep and woken
             # would have been quicker, since the scheduler favours one that sleeps over one that yields.
-            if now - before > crowded:
-                self._miss(now - before)
-                return -1
+            if now - before > _CROWDED:
+                chances -= 1
+                if chances < 0 or now - before > crowded:
+                    self._miss(now - before)
+                    return -1
             if now - begun > limit:
                 self._begun = begun
                 self._miss(0.0)
@@ -119,10 +123,17 @@ class Poller:
                 self._limit = max(self._limit, min(2 * took, _LONG))
 
     def _miss(self, lost: float) -> None:
-        self._credit -= _MISS
-        if self._credit < 0 or lost > _DEAR:
+        if lost > _DEAR:
+            pause = lost / _LOST_A_RECEIVE * (_SHORT / self._limit)
+            # After many long receives that went well it may be chance; if not, the next one pays in full.
+            chance = self._credit == _MOST and self._limit > 2 * _SHORT
+            self._pause = int(pause / _MOST if chance else pause)
             self._credit = 0
-            self._pause = _PAUSE if lost <= _DEAR else int(lost / _LOST_A_RECEIVE)
+            return
+        self._credit -= _MISS
+        if self._credit < 0:
+            self._credit = 0
+            self._pause = _PAUSE
 
 
 def possible() -> bool:

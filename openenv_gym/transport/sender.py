@@ -12,7 +12,17 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ..protocol.deflate import deflate
-from ..protocol.frames import PING, PONG, frame, masked_message, message_parts, plain_message
+from ..protocol.frames import (
+    BINARY,
+    FIN,
+    PING,
+    PONG,
+    frame,
+    header,
+    masked_message,
+    message_parts,
+    plain_message,
+)
 from .endings import ChannelClosed, ChannelSilence, lost
 from .sockets import room_for, waiting_socket
 
@@ -103,6 +113,16 @@ class Sender:
         except BaseException as exc:
             self._sending_failed(exc)
 
+    def send_pieces(self, pieces: Sequence[bytes]) -> None:
+        """Send one binary message that comes in pieces. Errors as for :meth:`send`."""
+        if self._over is not None:
+            raise self._closed()
+        if self._masked or self._compression:
+            self._send_large(b"".join(pieces))
+        else:
+            size = sum(map(len, pieces))
+            self._send_parts([header(FIN | BINARY, size, False), *pieces], size)
+
     def ping(self, payload: bytes = b"") -> bool:
         """Send a ping; return whether it went out, which it does not when the peer takes nothing."""
         return self._control(PING, payload)
@@ -142,9 +162,12 @@ class Sender:
             if len(packed) >= len(payload):
                 packed = payload
         parts = message_parts(packed, masked=self._masked, rsv1=packed is not payload)
+        self._send_parts(parts, len(packed))
+
+    def _send_parts(self, parts: list[bytes | bytearray | memoryview], size: int) -> None:
         try:
-            if len(packed) > self._room:
-                self._room = room_for(self._sock, len(packed))
+            if size > self._room:
+                self._room = room_for(self._sock, size)
             self._finish(parts, self._io.sendmsg(parts))
         except BaseException as exc:
             self._sending_failed(exc)

@@ -13,7 +13,14 @@ import pytest
 
 from openenv_gym.errors import LocalProtocolError, RemoteProtocolError
 from openenv_gym.protocol import walks
-from openenv_gym.protocol.codec import Greeting, decode_first, decode_reply, decode_request, encode
+from openenv_gym.protocol.codec import (
+    Greeting,
+    decode_first,
+    decode_reply,
+    decode_request,
+    encode,
+    encode_apart,
+)
 from openenv_gym.protocol.extensions import Code
 from openenv_gym.protocol.messages import (
     Close,
@@ -302,6 +309,44 @@ def test_other_large_columns_are_what_they_are_in_small_replies(column: Any) -> 
 def test_other_large_replies_are_not_affected() -> None:
     reply = Value(7, [_BIG])
     assert decode_reply(encode(reply)) == reply
+
+
+@pytest.mark.parametrize("size", [32_768, 65_535, 65_536, 1_000_000])
+@pytest.mark.parametrize("number", [1, 2**64 - 1])
+def test_large_observations_apart_are_the_same_bytes(size: int, number: int) -> None:
+    for reply in (Transition(number, bytes(size), b"r", b"f"), Observation(number, bytes(size), [{}])):
+        column = reply.observations
+        pieces = encode_apart(reply)
+        assert pieces is not None
+        assert pieces[1] is column is reply.observations
+        assert b"".join(pieces) == encode(reply)
+
+
+def test_observations_apart_are_found_behind_all_that_looks_like_them() -> None:
+    column = b"\xacobservations\xc5\x80\x00" * 2048
+    reply = Transition(0xC5_80_00_C5_80_00, column[:32768], column, b"")
+    assert b"".join(encode_apart(reply) or ()) == encode(reply)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Transition(1, bytes(32_767), b"", b""),
+        Transition(1, [_BIG], b"", b""),
+        Observation(1, {"a": _BIG}),
+        Value(1, [_BIG]),
+    ],
+    ids=lambda reply: type(reply).__name__,
+)
+def test_what_is_not_large_observations_is_not_taken_apart(reply: Any) -> None:
+    assert encode_apart(reply) is None
+
+
+def test_a_reply_that_cannot_be_encoded_is_left_as_it_was() -> None:
+    reply = Transition(1, _BIG, object(), b"")
+    with pytest.raises(LocalProtocolError):
+        encode_apart(reply)
+    assert reply.observations is _BIG
 
 
 def test_flaws_of_large_replies_are_named_like_those_of_small_ones() -> None:

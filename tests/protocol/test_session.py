@@ -339,6 +339,31 @@ def test_each_side_learns_the_limit_of_the_other_and_keeps_to_it() -> None:
     assert pair.answer(small) == small
 
 
+@pytest.mark.parametrize("size", [5, 50_000])
+def test_an_answer_is_what_would_be_sent(size: int) -> None:
+    reply = m.Transition(1, bytes(size), b"", b"")
+    pairs = [SessionPair().open() for _ in range(2)]
+    for pair in pairs:
+        pair.ask(m.Step(1, None))
+    data = pairs[0].server.answer(reply)
+    assert isinstance(data, tuple) is (size > 5)
+    assert b"".join(data if isinstance(data, tuple) else [data]) == pairs[1].server.send(reply)
+    assert pairs[0].server.phase is pairs[1].server.phase
+    assert pairs[0].client.receive(b"".join(data) if isinstance(data, tuple) else data) == reply
+    with pytest.raises(LocalProtocolError, match="may not come"):
+        pairs[0].server.answer(reply)
+
+
+def test_the_limit_holds_for_answers_in_pieces() -> None:
+    pair = SessionPair()
+    pair.ask(m.Hello(**KEY, limits=m.Limits(message=50_000)))
+    pair.answer(m.Welcome(**KEY))
+    pair.ask(m.Step(1, None))
+    with pytest.raises(MessageTooLargeError, match="exceeds the limit of 50000 bytes"):
+        pair.server.answer(m.Transition(1, bytes(50_000), b"", b""))
+    assert isinstance(pair.server.answer(m.Transition(1, bytes(49_000), b"", b"")), tuple)
+
+
 def test_a_message_of_just_the_limit_is_sent() -> None:
     frame = encode(m.Close(1))
     for limit in (len(frame), 0):

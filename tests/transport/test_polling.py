@@ -157,13 +157,47 @@ def test_forgets_when_what_it_waits_for_comes_sooner(script: Script) -> None:
     assert 119 <= script.yields <= 122
 
 
-def test_a_yield_may_take_an_eighth_of_what_it_tries_for(script: Script) -> None:
-    poller = learned(script, 400e-6)
+def test_two_yields_of_a_long_wait_may_take_an_eighth_of_what_it_tries_for(script: Script) -> None:
+    pollers = [learned(script, 400e-6) for _ in range(3)]
     script.yield_takes = 99e-6
-    assert script.receive(poller, 2) == 5
+    assert script.receive(pollers[0], 1) == 5
+    assert script.receive(pollers[1], 2) == -1
+    assert script.yields == 3
     script.yield_takes = 101e-6
+    assert script.receive(pollers[2], 0) == -1
+    assert script.yields == 1
+
+
+def test_short_waits_allow_none(script: Script) -> None:
+    poller = learned(script, 119e-6)
+    script.yield_takes = 21e-6
     assert script.receive(poller, 0) == -1
     assert script.yields == 1
+
+
+def test_one_dear_miss_among_long_receives_that_went_well_costs_little(script: Script) -> None:
+    poller, pauses = learned(script, 400e-6), []
+    for _ in range(20):
+        assert script.receive(poller, 350) == 5
+    script.yield_takes = 8e-3
+    for _ in range(2):
+        assert script.receive(poller, 0) == -1
+        paused = 0
+        while script.receive(poller, 0) == -1 and not script.yields:
+            paused += 1
+        pauses.append(paused)
+    assert 8 * pauses[0] == pytest.approx(pauses[1], abs=60)
+    assert pauses[1] > 500
+
+
+def test_after_a_dear_miss_long_receives_block_for_fewer_times(script: Script) -> None:
+    poller = learned(script, 400e-6)
+    script.yield_takes = 4e-3
+    assert script.receive(poller, 0) == -1
+    paused = 0
+    while script.receive(poller, 0) == -1 and not script.yields:
+        paused += 1
+    assert paused == pytest.approx(4e-3 / (2e-6 * 800 / 120), abs=1)
 
 
 def follow(script: Script, poller: Poller, comes_after: int) -> int:

@@ -71,6 +71,21 @@ def test_messages_of_all_sizes_arrive(ends: tuple[socket.socket, socket.socket],
     assert messages(collector.result(), client=not masked) == expected
 
 
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("compression", [True, False])
+def test_a_message_in_pieces_is_one_message(
+    ends: tuple[socket.socket, socket.socket], masked: bool, compression: bool
+) -> None:
+    sender, collector = Sender(ends[0], masked=masked, compression=compression), Collector(ends[1])
+    for size in SIZES[1:]:
+        sender.send_pieces((b"before", bytes(size), b""))
+    sender.abort()
+    expected = [b"before" + bytes(size) for size in SIZES[1:]]
+    assert messages(collector.result(), client=not masked, compression=compression) == expected
+    with pytest.raises(ChannelClosed):
+        sender.send_pieces((b"late",))
+
+
 def test_only_messages_that_gain_are_compressed(pair: tuple[socket.socket, socket.socket]) -> None:
     sender, collector = Sender(pair[0], masked=False, compression=True), Collector(pair[1])
     payloads = [bytes(1000), bytes(100_000), os.urandom(2000)]
