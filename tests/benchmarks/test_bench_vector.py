@@ -20,7 +20,13 @@ FOUND = {
         "1 worker": [110.0, 180.0, 330.0],
         "2 workers": [130.0, 250.0, 420.0],
     },
-    "Frames, 8 lanes": {"sync": [9.0], "async": [1.0], "2 workers": [1.4], "OpenEnv": [0.0069]},
+    "Frames, 8 lanes": {
+        "sync": [9.0],
+        "async": [1.0],
+        "1 worker": [1.3],
+        "2 workers": [1.4],
+        "OpenEnv": [0.0069],
+    },
 }
 NATIVE = {"64": [{"local": 40.0, "served": 80.0, "ping-pong": 10.0}] * 3}
 
@@ -30,16 +36,17 @@ def test_bars_compare_within_a_run_and_take_the_median() -> None:
     assert [(bar.name, round(bar.value, 3), bar.passed) for bar in bars(FOUND, NATIVE)] == [
         ("CartPole, 64 lanes: 1 worker / sync", 1.1, True),
         ("CartPole, 64 lanes: 2 workers / sync", 1.3, True),
-        ("CartPole, 64 lanes: 1 worker / async", 18.0, True),
-        ("Frames, 8 lanes: 2 workers / async", 1.4, False),
-        ("Frames, 8 lanes: 2 workers / OpenEnv", 202.899, True),
+        ("CartPole, 64 lanes: 1 or 2 workers / async", 25.0, True),
+        ("Frames, 8 lanes: 1 or 2 workers / async", 1.4, False),
+        ("Frames, 8 lanes: 1 or 2 workers / OpenEnv", 202.899, True),
         ("CartPole, 64 lanes, its own class, one core: (served - local) / ping-pong", 4.0, False),
     ]
 
 
 def test_one_core_has_no_bar_for_two_workers() -> None:
     names = [bar.name for bar in bars(FOUND, {}, several_cores=False)]
-    assert names == ["CartPole, 64 lanes: 1 worker / sync", "CartPole, 64 lanes: 1 worker / async"]
+    assert "CartPole, 64 lanes: 1 worker / sync" in names
+    assert "CartPole, 64 lanes: 2 workers / sync" not in names
 
 
 def test_what_was_not_measured_has_no_bar() -> None:
