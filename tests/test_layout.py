@@ -30,7 +30,7 @@ TOPICS = {
 }
 """Tests of the repository as a whole, or of what several modules do together."""
 
-_WHOLE = ("conformance", "external", "faults", "field", "interop", "support", "whole")
+_WHOLE = ("benchmarks", "conformance", "external", "faults", "field", "interop", "support", "whole")
 TOPIC_DIRS = tuple(f"tests/{folder}/" for folder in _WHOLE)
 """Folders of tests of the product as a whole, and of the tests' own tools."""
 

@@ -183,8 +183,8 @@ def test_what_cannot_begin_a_session_is_refused(connect: Any, first: bytes, code
 @pytest.mark.parametrize(
     ("fields", "code"),
     [
-        ({"env_kwargs": {"colour": 1}}, "construction"),
-        ({"render_mode": "smell"}, "config"),
+        ({"env_kwargs": {"colour": 1}}, "argument"),
+        ({"render_mode": "smell"}, "argument"),
         ({"limits": {"message": 100}}, "message_too_large"),
     ],
 )

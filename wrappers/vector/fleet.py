@@ -30,7 +30,7 @@ from openenv_gym.protocol.values import pack
 from .arguments import Arguments
 from .times import LaneWatch
 
-__all__ = ["Fleet", "Part", "openers_of"]
+__all__ = ["Fleet", "Part", "cores", "openers_of"]
 
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 2.0
