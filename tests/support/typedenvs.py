@@ -130,7 +130,7 @@ class Walk(Environment[Move, Place, Steps]):
         """Start in the middle."""
         await asyncio.sleep(0)
         self.at = 0
-        return Place(0)
+        return Place(0, np.zeros((2, 3), np.uint8))
 
     async def step(self, action: Move) -> Place:
         """Walk."""
