@@ -159,6 +159,7 @@ class Fleet:
     Attributes:
         parts: The parts, in the order of their lanes.
         welcome: What the first session said.
+        crowded: Whether as many sessions run on this machine as this process may use cores of it.
 
     Raises:
         OpenEnvError: A session could not be opened; none is left open.
@@ -171,8 +172,11 @@ class Fleet:
         self._spaces: Any = None
         self._group = secrets.token_hex(8)
         self.parts: list[Part] = []
+        self.crowded = False
         try:
             self.parts = self._planned(openers)
+            here = [part for part in self.parts if part.opener.endpoint is None or part.opener.endpoint.local]
+            self.crowded = len(here) >= cores()
             for part in self.parts:
                 part.connection = self._begin(part, patient=False)
             for part in self.parts:
@@ -247,7 +251,7 @@ class Fleet:
 
     def _begin(self, part: Part, *, patient: bool) -> SplitConnection:
         connection = part.opener.begin(patient=patient)
-        connection.crowded = len(self.parts) >= cores()
+        connection.crowded = self.crowded
         return connection
 
     def _complete(self, part: Part) -> None:

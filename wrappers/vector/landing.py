@@ -134,7 +134,7 @@ class Landing:
     def infos(self) -> dict[Any, Any]:
         """Return the infos of all lanes, in the order of the lanes."""
         if self._vectors:
-            return merge_infos(self._vectors, self._n)
+            return merge_infos(sorted(self._vectors, key=lambda vector: vector[0]), self._n)
         if not self._infos:
             return {}
         if not self._ordered:
@@ -169,6 +169,8 @@ class Landing:
     def _note(self, part: Part, reply: Any, lanes: Sequence[int]) -> None:
         if reply.batch_info is not None:
             self._vectors.append((part.first, part.count, reply.batch_info))
+        if self._infos and part.first < self._infos[-1][0]:
+            self._ordered = False
         self._infos.extend(infos_of(self._codec, reply, lanes))
 
 

@@ -294,17 +294,21 @@ class Stepper:
     # -- inside: receiving
 
     def _drain(self, land: _Land, patience: float | None) -> None:
-        """Collect what is outstanding, in the order of the parts; each reply lands while others are made."""
-        todo = self._todo
+        """Collect what is outstanding, in the order of the parts; each reply lands while others are made.
+
+        Who shares its core with those that are waited for begins at the end, so as not to be woken by one of
+        them while another, which got the core last, still needs it.
+        """
+        todo, at = self._todo, -1 if self.fleet.crowded else 0
         while todo:
-            part = todo[0]
+            part = todo[at]
             try:
                 reply = part.collect(patience)
             except OpenEnvError as exc:
                 self._failed(part, exc)
             else:
                 self._land(land, part, reply)
-            del todo[0]
+            del todo[at]
 
     def _land(self, land: _Land, part: Part, reply: Any) -> None:
         try:

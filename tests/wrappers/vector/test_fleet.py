@@ -9,6 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from openenv_gym.client import flows
+from openenv_gym.client.endpoint import Endpoint
 from openenv_gym.client.settings import ClientSettings
 from openenv_gym.errors import (
     CapacityError,
@@ -205,12 +206,22 @@ def test_who_waits_for_as_many_sessions_as_there_are_cores_leaves_them_its_own(
     servers = [opened.enter_context(ScriptedServer()) for _ in range(2)]
     found = fleet_of(arguments(*(server.base_url for server in servers)))
     opened.callback(found.close)
+    assert found.crowded is crowded
     assert [part.connection is not None and part.connection.crowded for part in found.parts] == [crowded] * 2
     first = found.parts[0]
     first.lose(ServerConnectionError("lost"))
     assert (found.begin([first]), found.complete([first])) == ({}, {})
     assert first.connection is not None
     assert first.connection.crowded is crowded
+
+
+def test_sessions_elsewhere_need_no_core_here(opened: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "cores", lambda: 1)
+    monkeypatch.setattr(Endpoint, "local", False)
+    server = opened.enter_context(ScriptedServer())
+    found = fleet_of(arguments(server.base_url))
+    opened.callback(found.close)
+    assert not found.crowded
 
 
 def test_the_cores_of_this_process_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

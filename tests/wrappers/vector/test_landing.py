@@ -164,3 +164,26 @@ def test_a_vector_class_has_its_own_infos_and_rewards() -> None:
 def test_a_reply_that_does_not_fit_is_refused(reply: Transition) -> None:
     with pytest.raises(ValueError, match=r"."):
         landing().step(LEFT, reply)
+
+
+def test_the_order_in_which_parts_land_makes_no_difference() -> None:
+    replies = [
+        (LEFT, transition(1, 2, infos=[{"a": 1.5}, {"b": "x"}])),
+        (RIGHT, transition(3, 4, infos=[{"c": 1}, {"a": 7}])),
+    ]
+    infos = []
+    for order in (replies, replies[::-1]):
+        found = landing()
+        for part, reply in order:
+            found.step(part, reply)
+        assert found.rewards.tolist() == [1.0, 2.0, 3.0, 4.0]
+        infos.append(found.infos())
+    assert list(infos[0]) == list(infos[1]) == ["a", "_a", "b", "_b", "c", "_c"]
+    assert infos[0]["a"].tolist() == infos[1]["a"].tolist() == [1.5, 0.0, 0.0, 7.0]
+
+
+def test_the_order_in_which_vectors_land_makes_no_difference() -> None:
+    found = landing()
+    for part, name in ((RIGHT, "second"), (LEFT, "first")):
+        found.step(part, transition(1, 2, batch_info={name: np.array([1, 2])}))
+    assert list(found.infos()) == ["first", "second"]

@@ -91,6 +91,8 @@ class FakePart:
 
 
 class FakeFleet:
+    crowded = False
+
     def __init__(self, *counts: int) -> None:
         self.log: list[str] = []
         firsts = np.cumsum([0, *counts])[:-1].tolist()
@@ -124,6 +126,18 @@ def reset(found: Stepper, mask: Any = None) -> Any:
 def step(found: Stepper, patience: float | None = None) -> Any:
     found.post_step(np.zeros(4, np.int64))
     return found.collect_step(patience)
+
+
+def test_who_shares_its_core_waits_first_for_those_that_began_last() -> None:
+    fleet = FakeFleet(2, 1, 1)
+    fleet.crowded = True
+    found = stepper(fleet)
+    reset(found)
+    fleet.log.clear()
+    observations, rewards, *_ = step(found)
+    assert fleet.log[:3] == ["post Step 0", "post Step 2", "post Step 3"]
+    assert fleet.log[3:] == ["collect 3", "collect 2", "collect 0"]
+    assert (observations.tolist(), rewards.tolist()) == ([1] * 4, [1.0] * 4)
 
 
 def test_all_sessions_get_their_frame_before_the_first_reply_is_awaited() -> None:
