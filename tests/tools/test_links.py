@@ -31,7 +31,7 @@ _TOKEN = "Bearer letmein"
 def _serving(sock: socket.socket) -> Iterator[None]:
     """Serve MCP on a listening socket, which stays the caller's."""
     app = _guarded(build().streamable_http_app())
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1, ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock.dup()]})
     thread.start()
     try:
