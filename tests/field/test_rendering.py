@@ -84,7 +84,7 @@ def test_f075_a_window_is_the_clients(lake: Make, monkeypatch: pytest.MonkeyPatc
 def test_f075_an_unsupported_mode_fails_where_the_env_is_made(env_id: str, mode: str, tmp_path: Path) -> None:
     with serve(env_id, Cell("thread", "handover", "unix"), tmp_path, max_sessions=1) as url:
         make = partial(gym.make, f"remote/{env_id}", base_url=url)
-        with pytest.raises(ArgumentError, match=rf"not support render_mode '{mode}'; it supports 'rgb_array'"):
+        with pytest.raises(ArgumentError, match=f"not support render_mode '{mode}'; it supports 'rgb_array'"):
             make(render_mode=mode)
         make(slot_timeout=10).close()  # the only slot comes free again
 
