@@ -32,6 +32,8 @@ class Access:
     Every method is called on the environment's thread, and raises what the environment raises.
     """
 
+    spent: Any = None
+
     def __init__(self, env: gym.Env[Any, Any], *, attributes: bool = True) -> None:
         self.env = env
         self._attributes = attributes

@@ -39,6 +39,8 @@ class Group:
     Every method is called on the session's thread.
     """
 
+    spent: Any = None
+
     def __init__(self, lanes: Sequence[Episodes], runner: Runner, *, timed: bool = False) -> None:
         self._lanes = list(lanes)
         self._runner = runner
@@ -95,6 +97,7 @@ class Group:
         finished = perf_counter_ns() if self._watch else 0
         reply, results = self._batches.transition(request.id, results)
         self._note_ends(reply, results)
+        self.spent = results
         if self._watch:
             spent = started - entered + perf_counter_ns() - finished
             reply.timing = [spent, *self._watch.read(results.lanes)]

@@ -92,6 +92,7 @@ class Seat:
         self._operation = 0
         self._ticks = 0
         self._wire = Session(Side.SERVER, plan.limits.message)
+        self._many = False
         self._stage: Stage | None = None
         self._stage_answer: Callable[[Any], m.Reply] = _no_stage
         self._welcome: m.Welcome | None = None
@@ -191,6 +192,7 @@ class Seat:
             self._farewell()
             return False
         self._hello = b""
+        self._many = hello.lanes > 1
         self._stage = stage
         self._stage_answer = stage.answer
         self._welcome = m.Welcome(
@@ -234,6 +236,8 @@ class Seat:
 
     def _exchange(self, channel: Channel) -> None:
         """Read requests and answer them until something changes."""
+        if self._many:
+            channel.be_patient()
         receive, answer, send, wire = channel.recv, self._answer, channel.send, self._wire
         while True:
             try:
@@ -255,6 +259,8 @@ class Seat:
                 channel.send_pieces(data)
             else:
                 send(data)
+            if self._many and self._stage is not None:
+                self._stage.spent = None
             if self._ending is not None:
                 return
             if type(request) is m.Close:  # even if that raised: there is nothing left to close

@@ -12,7 +12,14 @@ __all__ = ["Desk", "Plan", "Stage"]
 
 
 class Stage(Protocol):
-    """What carries out the requests of a session: one lane, or many."""
+    """What carries out the requests of a session: one lane, or many.
+
+    Attributes:
+        spent: What the last answer left over. The seat lets go of it when the reply is out, since that takes
+            time.
+    """
+
+    spent: Any
 
     def answer(self, request: Any) -> m.Reply:
         """Carry out ``request``."""

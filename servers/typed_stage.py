@@ -80,6 +80,8 @@ class TypedStage:
             overruns keeps it busy, and is answered for all that.
     """
 
+    spent: Any = None
+
     def __init__(self, access: Access, face: Face, runner: Runner) -> None:
         self._access = access
         self._face = face

@@ -119,6 +119,11 @@ class Channel(Sender):
             self._end(lost(exc))
             raise self._closed() from exc
 
+    def be_patient(self) -> None:
+        """Let receives bear with neighbours on the core for longer; see :class:`Poller`."""
+        if self._poller is not None:
+            self._poller.patient = True
+
     def attend(self) -> int:
         """Read what has arrived without waiting, answer pings, and keep messages for the next :meth:`recv`.
 

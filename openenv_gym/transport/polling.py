@@ -29,6 +29,7 @@ _CROWDED = 20e-6
 #: alone can take 20 microseconds on a virtual CPU.
 _CHANCES = 2
 _HARMLESS = 0.125
+_BEARABLE = 1e-3
 
 #: The share of the newest wait in what is learned.
 _PACE = 0.125
@@ -53,15 +54,20 @@ class Poller:
     Args:
         tries: Each ``next`` receives into the reader's kept buffer without waiting, and gives the number of
             bytes or raises ``BlockingIOError``.
+
+    Attributes:
+        patient: Whether to bear with neighbours on the core for longer: for who has long work to do after
+            each receive, and would be put on the core of somebody else when it wakes up.
     """
 
-    __slots__ = ("_begun", "_credit", "_limit", "_pause", "_tries")
+    __slots__ = ("_begun", "_credit", "_limit", "_pause", "_tries", "patient")
 
     def __init__(self, tries: Iterator[int]) -> None:
         self._tries = tries
         self._credit = _MOST
         self._pause = 0
         self._limit = _SHORT
+        self.patient = False
         self._begun: float | None = None
 
     def receive(self, reader: FrameReader) -> int:
@@ -70,7 +76,10 @@ class Poller:
             self._pause -= 1
             return -1
         rest, limit = os.sched_yield, self._limit
-        crowded, chances = (limit * _HARMLESS, _CHANCES) if limit > 2 * _SHORT else (_CROWDED, 0)
+        if self.patient:
+            crowded, chances = _BEARABLE, _CHANCES
+        else:
+            crowded, chances = (limit * _HARMLESS, _CHANCES) if limit > 2 * _SHORT else (_CROWDED, 0)
         begun = before = monotonic()
         while True:
             rest()
@@ -82,6 +91,8 @@ class Poller:
                 if chances < 0 or now - before > crowded:
                     self._miss(now - before)
                     return -1
+                if self.patient:
+                    begun += now - before
             if now - begun > limit:
                 self._begun = begun
                 self._miss(0.0)
@@ -125,9 +136,9 @@ class Poller:
     def _miss(self, lost: float) -> None:
         if lost > _DEAR:
             pause = lost / _LOST_A_RECEIVE * (_SHORT / self._limit)
-            # After many long receives that went well it may be chance; if not, the next one pays in full.
+            # After long receives that went well it may be chance; if not, the next one pays in full.
             chance = self._credit == _MOST and self._limit > 2 * _SHORT
-            self._pause = int(pause / _MOST if chance else pause)
+            self._pause = 1 if chance else int(pause)
             self._credit = 0
             return
         self._credit -= _MISS

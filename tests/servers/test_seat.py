@@ -25,6 +25,7 @@ class _Stage:
 
     def __init__(self) -> None:
         self.executed: list[Any] = []
+        self.spent: Any = None
         self.closed = 0
         self.gate = threading.Event()
         self.entered = threading.Event()
@@ -35,6 +36,8 @@ class _Stage:
             if request.name == "gate":
                 self.entered.set()
                 assert self.gate.wait(_PATIENCE)
+            if request.name == "spent":
+                self.spent = "what is left"
             if request.name == "bad":
                 raise ValueError("no such thing")
             return m.Value(request.id, [len(self.executed)])
@@ -99,6 +102,21 @@ def scene() -> Iterator[_Scene]:
     assert isinstance(scene.receive(), m.Welcome)
     yield scene
     scene.stage.gate.set()
+    scene.seat.end(ServerDrainingError("the test is over"))
+    scene.finish()
+    scene.client.abort()
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_what_an_answer_of_many_lanes_left_over_is_let_go_when_it_is_out(lanes: int) -> None:
+    scene = _Scene(hello=encode(m.Hello(session="a" * 32, token=b"t" * 16, lanes=lanes)))
+    assert isinstance(scene.receive(), m.Welcome)
+    server = scene.seat.channel
+    assert scene.ask(m.Get(1, "spent")) == m.Value(1, [1])
+    assert scene.ask(m.Get(2, "x")) == m.Value(2, [2])  # so the first is over
+    assert (scene.stage.spent is None) is (lanes == 2)
+    assert server is not None and server._poller is not None
+    assert server._poller.patient is (lanes == 2)
     scene.seat.end(ServerDrainingError("the test is over"))
     scene.finish()
     scene.client.abort()

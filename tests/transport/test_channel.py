@@ -115,6 +115,14 @@ def test_a_receiver_that_shall_sleep_at_once_does_not_yield(
     channel.abort()
 
 
+@pytest.mark.parametrize("poll", [True, False])
+def test_a_channel_may_be_told_to_be_patient(pair: tuple[socket.socket, socket.socket], poll: bool) -> None:
+    channel = Channel(pair[0], client=True, poll=poll)
+    channel.be_patient()
+    assert (channel._poller is not None and channel._poller.patient) is poll
+    channel.abort()
+
+
 def test_bytes_of_the_handshake_are_received_first(pair: tuple[socket.socket, socket.socket]) -> None:
     first = b"".join(plain_message(b"%d" % number) for number in range(3000))
     channel = Channel(pair[0], client=True, initial=first + plain_message(b"split")[:3])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Any
 
 import gymnasium as gym
@@ -20,6 +21,9 @@ from .landing import Landing, ended
 from .recovery import Recovery
 
 __all__ = ["Stepper"]
+
+#: Who makes others wait for so much of the time of the first once more, is late.
+_LATE = 0.125
 
 _Land = Callable[[Landing, Part, Any], None]
 
@@ -65,6 +69,7 @@ class Stepper:
         self._buffer = None if copy else empty_batch(spaces[0], n)
         self._landing: Landing = self.blank()
         self._todo: list[Part] = []
+        self._late: Part | None = None
         self._telling = True
         self._reset: tuple[Any, Any, np.ndarray[Any, Any] | None] = (None, None, None)
 
@@ -296,19 +301,25 @@ class Stepper:
     def _drain(self, land: _Land, patience: float | None) -> None:
         """Collect what is outstanding, in the order of the parts; each reply lands while others are made.
 
-        Who shares its core with those that are waited for begins at the end, so as not to be woken by one of
-        them while another, which got the core last, still needs it.
+        Who shares its core with one of those that are waited for begins with that one, so as not to be woken
+        while it still needs the core. It is the one that was late the last time.
         """
-        todo, at = self._todo, -1 if self.fleet.crowded else 0
+        todo, first = self._todo, 0.0
+        todo.sort(key=lambda part: part is not self._late)
         while todo:
-            part = todo[at]
+            part, begun = todo[0], monotonic()
             try:
                 reply = part.collect(patience)
             except OpenEnvError as exc:
                 self._failed(part, exc)
             else:
                 self._land(land, part, reply)
-            del todo[at]
+            del todo[0]
+            took = monotonic() - begun
+            if not first:
+                first = took
+            elif took > first * _LATE and self.fleet.crowded:
+                self._late = part
 
     def _land(self, land: _Land, part: Part, reply: Any) -> None:
         try:

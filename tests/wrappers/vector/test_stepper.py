@@ -16,6 +16,7 @@ from openenv_gym.errors import (
 )
 from openenv_gym.protocol.columns import column_codec
 from openenv_gym.protocol.messages import Observation, Reset, Step, Transition
+from openenv_gym.wrappers.vector import stepper as module
 from openenv_gym.wrappers.vector.recovery import Recovery
 from openenv_gym.wrappers.vector.stepper import Stepper
 
@@ -128,16 +129,42 @@ def step(found: Stepper, patience: float | None = None) -> Any:
     return found.collect_step(patience)
 
 
-def test_who_shares_its_core_waits_first_for_those_that_began_last() -> None:
+class Clock:
+    """Goes on when a part is collected, by as much as that takes."""
+
+    def __init__(self, fleet: FakeFleet, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.takes = {part.first: 0.0 for part in fleet.parts}
+        monkeypatch.setattr(module, "monotonic", lambda: self.now)
+        for part in fleet.parts:
+            part.collect = self.timed(part.first, part.collect)  # type: ignore[method-assign]
+
+    def timed(self, first: int, collect: Any) -> Any:
+        def timed(patience: float | None) -> Any:
+            self.now += self.takes[first]
+            return collect(patience)
+
+        return timed
+
+
+@pytest.mark.parametrize("crowded", [True, False])
+def test_who_shares_its_core_waits_first_for_the_one_that_was_late(
+    crowded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fleet = FakeFleet(2, 1, 1)
-    fleet.crowded = True
-    found = stepper(fleet)
+    fleet.crowded = crowded
+    found, clock, orders = stepper(fleet), Clock(fleet, monkeypatch), []
     reset(found)
-    fleet.log.clear()
-    observations, rewards, *_ = step(found)
-    assert fleet.log[:3] == ["post Step 0", "post Step 2", "post Step 3"]
-    assert fleet.log[3:] == ["collect 3", "collect 2", "collect 0"]
-    assert (observations.tolist(), rewards.tolist()) == ([1] * 4, [1.0] * 4)
+    for takes in ([80, 10, 10], [80, 1, 11], [1, 1, 90], [11, 1, 80], [80, 9, 9]):
+        clock.takes = dict(zip([0, 2, 3], map(float, takes), strict=True))
+        fleet.log.clear()
+        observations, *_ = step(found)
+        orders.append([int(line.split()[1]) for line in fleet.log if line.startswith("collect")])
+    assert observations.tolist() == [len(orders)] * 4
+    if crowded:
+        assert orders == [[0, 2, 3], [0, 2, 3], [3, 0, 2], [3, 0, 2], [0, 2, 3]]
+    else:
+        assert orders == [[0, 2, 3]] * 5
 
 
 def test_all_sessions_get_their_frame_before_the_first_reply_is_awaited() -> None:
