@@ -156,12 +156,13 @@ class Host:
             self._report(c.Attached(session))
         elif what == "measured":
             self._report(c.Measured(session, facts))
+        elif what == "ended":
+            self._report(c.Ended(session, facts))
         else:
             with self._lock:
                 self._seats.pop(session, None)
                 if not self._seats:
                     self._empty.set()
-            self._report(c.Ended(session, facts))
 
     def _describe(self, message: c.Describe) -> None:
         cells, place = self._board.cells, message.place

@@ -101,7 +101,7 @@ class Seat:
         self._changed = threading.Event()
         self._ending: OpenEnvError | None = None
         self._last_words: m.Error | None = None
-        self._done = False
+        self._vacated = False
         self._left = False
         self._born = FORKS.count
 
@@ -140,7 +140,7 @@ class Seat:
             if not self.busy or channel is None or channel.closed:
                 return
             if channel.attend() < 0 and channel is self._newest():
-                self._report_detached()
+                self._report("detached")
         finally:
             self.io.release()
 
@@ -171,7 +171,7 @@ class Seat:
         self.io.acquire()
         try:
             if self._open():
-                while not self._done and self._converse():
+                while self._converse():
                     pass
         except BaseException as exc:
             _LOG.exception("session %s failed", self.session)
@@ -225,8 +225,8 @@ class Seat:
                 if channel is None:
                     break
                 self._exchange(channel)
-                if self._done:
-                    return False
+                if self._vacated:
+                    break
         except (OSError, ServerConnectionError, ProtocolError) as exc:
             _LOG.debug("session %s lost its connection: %s", self.session, exc)
         if self._ending is not None:
@@ -248,6 +248,8 @@ class Seat:
                 self._say(error_reply(exc, alive=True))
                 continue
             reply = answer(request)
+            if type(request) is m.Close:
+                self._vacate()  # before the reply: who has that may count on the slot
             if self._arrivals:  # the reply is kept; the new connection will ask for it
                 return
             try:
@@ -261,10 +263,7 @@ class Seat:
                 send(data)
             if self._many and self._stage is not None:
                 self._stage.spent = None
-            if self._ending is not None:
-                return
-            if type(request) is m.Close:  # even if that raised: there is nothing left to close
-                self._done = True
+            if self._vacated or self._ending is not None:
                 return
 
     def _answer(self, request: Any) -> m.Reply:
@@ -305,10 +304,12 @@ class Seat:
 
     def _next_connection(self) -> bool:
         """Wait within the grace time to be resumed; return whether that happened."""
+        if self._vacated and not self._arrivals:
+            return False
         self._drop_channel()
         self._wire.disconnect()
         if not self._arrivals:
-            self._report_detached()
+            self._report("detached")
         while not self._arrivals and self._ending is None:
             if not self._changed.wait(self.plan.grace):
                 self._ending = SessionLostError(
@@ -357,20 +358,28 @@ class Seat:
                 channel.close(_GOING_AWAY, "the session has ended", timeout=0.0)
 
     def _leave(self) -> None:
-        """Close the environment and the connections, and free the slot."""
-        try:
-            self._run(Operation.CLOSE, self._close_stage)
-        except BaseException:
-            _LOG.exception("env.close() of session %s raised", self.session)
+        """Close what is still open, and free the slot."""
+        self._vacate()
         self._left = True
         for channel in (self.channel, *self._arrivals):
             if channel is not None and not channel.closed:
                 with contextlib.suppress(OSError, OpenEnvError):
                     channel.close(timeout=0.0)
         self.channel = None
+        self._report("left")
+        self.io.release()
+
+    def _vacate(self) -> None:
+        """Close the environment and free the slot; the cell may be another session's from here on."""
+        if self._vacated:
+            return
+        try:
+            self._run(Operation.CLOSE, self._close_stage)
+        except BaseException:
+            _LOG.exception("env.close() of session %s raised", self.session)
+        self._vacated = True
         self._cell(Operation.VACANT)
         self._report("ended", self._last_words)
-        self.io.release()
 
     def _close_stage(self) -> None:
         stage, self._stage = self._stage, None
@@ -385,9 +394,6 @@ class Seat:
         channel, self.channel = self.channel, None
         if channel is not None:
             channel.abort()
-
-    def _report_detached(self) -> None:
-        self._report("detached")
 
 
 def _no_stage(request: Any) -> m.Reply:

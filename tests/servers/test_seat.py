@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -136,7 +137,7 @@ def test_a_first_message_that_cannot_be_read_ends_the_session_as_its_constructio
     assert (error.code, error.alive) == ("protocol", False)
     scene.finish()
     scene.client.abort()
-    assert scene.events == ["ended"]
+    assert scene.events == ["ended", "left"]
     assert scene.cells[:2] == [16 + Operation.CONSTRUCTION, 32]
 
 
@@ -144,8 +145,36 @@ def test_close_closes_the_environment_before_it_is_confirmed(scene: _Scene) -> N
     assert scene.ask(m.Close(1)) == m.Closed(1)
     assert scene.stage.closed == 1
     scene.finish()
-    assert scene.events == ["opened", "ended"]
+    assert scene.events == ["opened", "ended", "left"]
     assert scene.stage.closed == 1
+
+
+def test_the_slot_is_free_before_the_close_is_confirmed(scene: _Scene) -> None:
+    report: Any = scene.seat._report
+    gate = threading.Event()
+
+    def hold(what: str, facts: Any = None) -> None:
+        assert what != "ended" or gate.wait(_PATIENCE)
+        report(what, facts)
+
+    scene.seat._report = hold
+    scene.client.send(encode(m.Close(1)))
+    with pytest.raises(TimeoutError):
+        scene.client.recv(time.monotonic() + 0.05)
+    gate.set()
+    assert scene.receive() == m.Closed(1)
+    assert "ended" in scene.events
+
+
+def test_a_close_that_is_repeated_on_a_new_connection_is_confirmed_there(scene: _Scene) -> None:
+    scene.stage.close = lambda: scene.reconnect()  # type: ignore[method-assign]
+    scene.client.send(encode(m.Close(1)))
+    while not scene.seat._vacated:
+        time.sleep(0.001)
+    assert scene.receive() == m.Resumed("a" * 32, 1)
+    assert scene.ask(m.Close(1)) == m.Closed(1)
+    scene.finish()
+    assert scene.events.count("ended") == 1
 
 
 def test_a_close_that_raises_ends_the_session_all_the_same(scene: _Scene) -> None:
@@ -154,7 +183,7 @@ def test_a_close_that_raises_ends_the_session_all_the_same(scene: _Scene) -> Non
     assert (error.code, error.id, error.alive) == ("environment", 1, False)
     assert error.message == "ValueError: it does not close"
     scene.finish()
-    assert scene.events == ["opened", "ended"]
+    assert scene.events == ["opened", "ended", "left"]
 
 
 def test_what_fails_in_the_seat_itself_ends_the_session_and_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,8 +194,8 @@ def test_what_fails_in_the_seat_itself_ends_the_session_and_is_said(monkeypatch:
     scene.finish()
     scene.client.abort()
     assert scene.stage.closed == 1
-    assert scene.reports[-1][0] == "ended"
-    assert "failed at the server (ValueError('it does not close'))" in scene.reports[-1][1].message
+    assert scene.events[-2:] == ["ended", "left"]
+    assert "failed at the server (ValueError('it does not close'))" in scene.reports[-2][1].message
 
 
 def _broken(*_: object) -> Any:
@@ -267,7 +296,7 @@ def test_an_idle_session_is_woken_by_its_end(scene: _Scene) -> None:
     scene.seat.end(ServerDrainingError("the server is shutting down"))
     assert scene.receive().code == "server_draining"
     scene.finish()
-    assert (scene.stage.closed, scene.events) == (1, ["opened", "ended"])
+    assert (scene.stage.closed, scene.events) == (1, ["opened", "ended", "left"])
 
 
 def test_the_condemned_session_is_over_for_the_client_while_its_call_still_runs(scene: _Scene) -> None:
@@ -287,6 +316,6 @@ def test_a_lost_session_ends_after_the_grace_time() -> None:
     assert isinstance(scene.receive(), m.Welcome)
     scene.client.abort()
     scene.finish()
-    assert scene.events == ["opened", "detached", "ended"]
-    assert scene.reports[-1][1].code == "session_lost"
+    assert scene.events == ["opened", "detached", "ended", "left"]
+    assert scene.reports[-2][1].code == "session_lost"
     assert scene.stage.closed == 1

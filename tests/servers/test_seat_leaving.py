@@ -23,7 +23,7 @@ def test_a_connection_that_comes_when_the_session_has_just_ended_is_closed() -> 
     report: Any = scene.seat._report
 
     def come_late(what: str, facts: Any = None) -> None:
-        if what == "ended":
+        if what == "left":
             ours, theirs = scene.connect()
             late.append(ours)
             scene.seat.attach(theirs)
@@ -34,6 +34,6 @@ def test_a_connection_that_comes_when_the_session_has_just_ended_is_closed() -> 
     scene.finish()
     with pytest.raises(ServerConnectionError, match="lost"):
         late[0].recv(time.monotonic() + _PATIENCE)
-    assert scene.events == ["opened", "ended"]
+    assert scene.events == ["opened", "ended", "left"]
     for channel in (scene.client, *late):
         channel.abort()

@@ -1,4 +1,4 @@
-"""Observations of the lanes as one batch, and which lane was last seen where."""
+"""Actions and observations of the lanes as one batch, and which lane was last seen where."""
 
 from __future__ import annotations
 
@@ -13,7 +13,17 @@ from gymnasium.vector.utils import create_empty_array
 from openenv_gym.errors import InvalidActionError
 from openenv_gym.protocol.columns import Column
 
-__all__ = ["ARRAYS", "LastSeen", "cut", "empty_batch", "length_of", "put_rows", "runs", "take_rows"]
+__all__ = [
+    "ARRAYS",
+    "LastSeen",
+    "columns_of",
+    "cut",
+    "empty_batch",
+    "length_of",
+    "put_rows",
+    "runs",
+    "take_rows",
+]
 
 ARRAYS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 """Spaces whose batch is an array."""
@@ -64,6 +74,40 @@ def length_of(space: gym.Space[Any], batch: Any) -> int | None:
         shown = ", ".join(sorted(map(str, lengths)))
         raise InvalidActionError(f"the parts of the actions have different lengths: {shown}")
     return lengths.pop() if lengths else None
+
+
+def columns_of(codec: Column, actions: Any, bounds: Sequence[tuple[int, int]]) -> list[Any]:
+    """Return a batch of actions as one column for each of several runs of lanes.
+
+    Args:
+        codec: Column of the action space.
+        actions: The actions of all lanes.
+        bounds: First lane of each run, and the one behind its last; together they are all lanes.
+
+    Raises:
+        InvalidActionError: The actions are not a batch of the action space, of this length.
+    """
+    space, n = codec.space, bounds[-1][1]
+    if len(bounds) == 1:
+        return [codec.encode_batch(actions, n, "actions")]
+    if isinstance(space, ARRAYS):
+        column = codec.encode_batch(actions, n, "actions")
+        if type(column) is bytes:
+            size = len(column) // n
+            return [column[first * size : stop * size] for first, stop in bounds]
+    try:
+        length = length_of(space, actions)
+        cuts = [cut(space, actions, first, stop) for first, stop in bounds]
+    except (TypeError, LookupError, ValueError, AttributeError) as exc:
+        if isinstance(exc, InvalidActionError):
+            raise
+        raise InvalidActionError(f"the actions are no batch of {n} actions: {exc}") from exc
+    if length not in (None, n):
+        raise InvalidActionError(f"{length} actions were given for {n} lanes")
+    return [
+        codec.encode_batch(each, stop - first, f"actions[{first}:{stop}]")
+        for (first, stop), each in zip(bounds, cuts, strict=True)
+    ]
 
 
 def put_rows(space: gym.Space[Any], out: Any, at: Sequence[int], batch: Any, rows: Sequence[int]) -> Any:

@@ -9,12 +9,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from openenv_gym.errors import ConfigError, InvalidActionError, OpenEnvError
+from openenv_gym.errors import ConfigError, OpenEnvError
 from openenv_gym.protocol.columns import column_codec
 from openenv_gym.protocol.messages import Reset, Step
 from openenv_gym.protocol.values import pack
 
-from .batches import ARRAYS, LastSeen, cut, empty_batch, length_of, take_rows
+from .batches import LastSeen, columns_of, empty_batch, take_rows
 from .failures import MALFORMED, malformed, vector_error, warn
 from .fleet import Fleet, Part
 from .landing import Landing, ended
@@ -56,6 +56,7 @@ class Stepper:
         native: bool,
     ) -> None:
         self._n = n = fleet.parts[-1].stop
+        self._bounds = [(part.first, part.stop) for part in fleet.parts]
         self.fleet = fleet
         self.recovery = recovery
         self.unready = np.ones(n, np.bool_)
@@ -81,7 +82,7 @@ class Stepper:
         Raises:
             InvalidActionError: The actions are not in the action space; nothing was sent.
         """
-        columns = self._columns(actions)
+        columns = columns_of(self.actions, actions, self._bounds)
         self._begin(telling=not self.recovery.at_once)
         over = self.revive | self.untold if self.recovery.truncates else None
         for part, column in zip(self.fleet.parts, columns, strict=True):
@@ -226,30 +227,6 @@ class Stepper:
             some = take_rows(self.actions.space, actions, (lanes + part.first).tolist())
             column = self.actions.encode_batch(some, len(lanes), "actions")
             self._post(part, Step, column, lanes.astype("<u4").tobytes())
-
-    def _columns(self, actions: Any) -> list[Any]:
-        """Return the column of each part."""
-        parts, space = self.fleet.parts, self.actions.space
-        if len(parts) == 1:
-            return [self.actions.encode_batch(actions, self._n, "actions")]
-        if isinstance(space, ARRAYS):
-            column = self.actions.encode_batch(actions, self._n, "actions")
-            if type(column) is bytes:
-                size = len(column) // self._n
-                return [column[part.first * size : part.stop * size] for part in parts]
-        try:
-            length = length_of(space, actions)
-            cuts = [cut(space, actions, part.first, part.stop) for part in parts]
-        except (TypeError, LookupError, ValueError, AttributeError) as exc:
-            if isinstance(exc, InvalidActionError):
-                raise
-            raise InvalidActionError(f"the actions are no batch of {self._n} actions: {exc}") from exc
-        if length not in (None, self._n):
-            raise InvalidActionError(f"{length} actions were given for {self._n} lanes")
-        return [
-            self.actions.encode_batch(each, part.count, f"actions[{part.first}:{part.stop}]")
-            for part, each in zip(parts, cuts, strict=True)
-        ]
 
     def _masked(self) -> list[Part]:
         mask = self._reset[2]

@@ -12,6 +12,7 @@ from openenv_gym.protocol.columns import column_codec
 from openenv_gym.testing import difference
 from openenv_gym.wrappers.vector.batches import (
     LastSeen,
+    columns_of,
     cut,
     empty_batch,
     length_of,
@@ -60,6 +61,21 @@ def test_the_parts_of_a_batch_are_equally_long() -> None:
     with pytest.raises(InvalidActionError, match="different lengths: 2, 3"):
         length_of(space, {"a": np.zeros(2), "b": np.zeros(3)})
     assert length_of(spaces.Tuple(()), ()) is None
+
+
+@pytest.mark.parametrize(
+    "space", [spaces.Box(-1, 1, (2,)), spaces.Dict(a=spaces.Discrete(3), b=spaces.Text(4))]
+)
+def test_actions_become_one_column_for_each_run(space: spaces.Space[Any]) -> None:
+    codec = column_codec(space, actions=True)
+    space.seed(0)
+    values = [space.sample() for _ in range(5)]
+    batch = concatenate(space, values, create_empty_array(space, 5))
+    columns = columns_of(codec, batch, [(0, 2), (2, 5)])
+    for column, part in zip(columns, (values[:2], values[2:]), strict=True):
+        assert difference(codec.decode(column, len(part)), part) is None
+    with pytest.raises(InvalidActionError):
+        columns_of(codec, batch, [(0, 2), (2, 6)])
 
 
 def test_actions_in_lists_are_taken_too() -> None:
