@@ -51,26 +51,34 @@ class Episodes(Access):
 
 
 class NextStep(Episodes):
-    """A lane whose turn after the end of an episode ignores its action and begins the next one."""
+    """A lane whose turn after the end of an episode ignores its action and begins the next one.
 
-    _ended = False
+    Attributes:
+        ended: Whether the next turn begins an episode.
+    """
+
+    ended = False
 
     def reset(self, start: tuple[Any, Any]) -> tuple[Any, Any]:
         """Begin an episode with ``(seed, options)``; return observation and info."""
-        self._ended = False
+        self.ended = False
         return super().reset(start)
 
     def turn(self, action: Any) -> Any:
         """Return observation, reward, terminated, truncated, info."""
-        if self._ended:
-            self._ended = False
-            observation, info = self.env.reset()
-            return observation, 0.0, False, False, info
+        if self.ended:
+            return self.begin(action)
         outcome = self._step(action)
         _, _, terminated, truncated, _ = outcome
         if terminated or truncated:
-            self._ended = True
+            self.ended = True
         return outcome
+
+    def begin(self, action: Any) -> Any:
+        """Be the turn that begins an episode."""
+        self.ended = False
+        observation, info = self.env.reset()
+        return observation, 0.0, False, False, info
 
 
 class SameStep(Episodes):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Iterable, Sequence
 from time import monotonic, perf_counter_ns
-from typing import Any
+from typing import Any, cast
 
 from openenv_gym.errors import RemoteProtocolError, ResetNeededError
 from openenv_gym.protocol import messages as m
@@ -17,10 +17,11 @@ from openenv_gym.protocol.columns import column_codec
 
 from .access import Access, release
 from .batches import Batches, read_lanes
-from .episodes import Episodes, SameStep
+from .episodes import Episodes, NextStep, SameStep
 from .failures import error_of_lane
-from .lane_threads import Runner
+from .lane_threads import OneThread, Runner
 from .results import Results
+from .together import Together
 
 __all__ = ["CLOSING", "Group"]
 
@@ -55,6 +56,9 @@ class Group:
         self._out: set[int] = set()
         self._stash = Results()
         self._watch = _Stopwatch(self._turns) if timed else None
+        self._together: Together | None = None
+        if type(lanes[0]) is NextStep and type(runner) is OneThread and not timed:
+            self._together = Together(cast("list[NextStep]", self._lanes), runner)
 
     @property
     def first(self) -> Any:
@@ -126,7 +130,7 @@ class Group:
 
     def close(self) -> None:
         """Close every lane, those of different threads side by side; wait for some seconds at most."""
-        self._stash = Results()
+        self._stash, self._together = Results(), None
         self._runner.finish(lambda team: release(self._lanes[lane] for lane in team), CLOSING)
 
     # -- starting and collecting
@@ -135,7 +139,8 @@ class Group:
         """Start turns; return the results of lanes that are out and were not collected before."""
         everything = request.wait is None and request.patience is None
         if everything and lanes is self._everyone:
-            return self._runner.run(self._turns, actions)
+            together = self._together
+            return self._runner.run(self._turns, actions) if together is None else together.run(actions)
         self._out.update(lanes)
         self._runner.start(lanes, [self._turns[lane] for lane in lanes], actions)
         wanted = len(self._out) if request.wait is None else min(max(request.wait, 0), len(self._out))
@@ -213,8 +218,12 @@ class Group:
 
     def _note_ends(self, reply: m.Transition, results: Results) -> None:
         self._unready.update(lane for lane, _ in results.failed)
-        if self._ends_unready and any(reply.flags):
+        if not any(reply.flags):
+            return
+        if self._ends_unready:
             self._unready.update(lane for lane, flag in zip(results.lanes, reply.flags, strict=True) if flag)
+        if self._together is not None:
+            self._together.end(results.lanes, reply.flags)
 
 
 _ANSWERS: dict[type, Callable[[Group, Any], m.Reply]] = {

@@ -8,7 +8,16 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
-__all__ = ["step_of"]
+__all__ = ["peeled", "step_of"]
+
+
+def peeled(env: gym.Env[Any, Any]) -> tuple[Callable[[Any], Any], Any]:
+    """Return the step below the two wrappers, and the :class:`TimeLimit` that counts it, or ``None``."""
+    limit: Any = env if type(env) is TimeLimit else None
+    inner: Any = env if limit is None else limit.env
+    if type(inner) is OrderEnforcing:
+        inner = inner.env
+    return inner.step, limit
 
 
 def step_of(env: gym.Env[Any, Any]) -> Callable[[Any], Any]:
@@ -18,11 +27,7 @@ def step_of(env: gym.Env[Any, Any]) -> Callable[[Any], Any]:
     environment's step. That an episode has begun is checked by the session; the time limit is counted where
     its wrapper counts it.
     """
-    limit: Any = env if type(env) is TimeLimit else None
-    inner: Any = env if limit is None else limit.env
-    if type(inner) is OrderEnforcing:
-        inner = inner.env
-    step: Callable[[Any], Any] = inner.step
+    step, limit = peeled(env)
     if limit is None:
         return step
     most = limit._max_episode_steps

@@ -69,6 +69,7 @@ class Stepper:
         self._native = native
         self._buffer = None if copy else empty_batch(spaces[0], n)
         self._landing: Landing = self.blank()
+        self._spare: Landing | None = None
         self._todo: list[Part] = []
         self._late: Part | None = None
         self._telling = True
@@ -102,6 +103,8 @@ class Stepper:
             VectorEnvError: Some lanes failed.
         """
         landing = self._landing
+        if self._spare is None:
+            self._spare = self._fresh()  # for the next step, now that the lanes are at work
         self._drain(Landing.step, patience)
         if self.recovery.truncates:
             if self.recovery.at_once:
@@ -204,10 +207,16 @@ class Stepper:
     # -- inside: sending
 
     def _begin(self, *, telling: bool) -> None:
-        batch = empty_batch(self.observations.space, self._n) if self._buffer is None else self._buffer
-        self._landing = Landing(self.observations, self.last, self._n, batch)
+        self._landing, self._spare = self._spare or self._fresh(), None
+        if self._buffer is not None:
+            self._landing.batch = self._buffer
         self._todo = []
         self._telling = telling
+
+    def _fresh(self) -> Landing:
+        if self._buffer is None:
+            return self.blank()
+        return Landing(self.observations, self.last, self._n, self._buffer)
 
     def _post(self, part: Part, kind: Callable[..., Any], *args: Any) -> None:
         try:
