@@ -96,7 +96,11 @@ def measure_openenv(python: str, case: Case, runs: int, seconds: float) -> list[
 
 
 def measure_native(lanes: int, runs: int, steps: int) -> list[Row]:
-    """Return microseconds of a batch step on one core, local and served, and of a ping-pong as large."""
+    """Return microseconds of a batch step on one core, local and served, of a ping-pong, and of both as one.
+
+    The last is the floor: the same class stepped by a process that does nothing else between two messages. It
+    lies above the sum of the others, since two processes that share a core take each other's caches.
+    """
     core, found = cores()[0], []
     there, back = frame_sizes(lanes)
     options = ("--workers", "1", "--max-sessions", str(lanes), "--max-lanes", str(lanes))
@@ -106,6 +110,7 @@ def measure_native(lanes: int, runs: int, steps: int) -> list[Row]:
             args = ["CartPole", str(lanes), "--latency", url, "--steps", str(steps)]
             row: Row = run_child(["-m", "benchmarks.vector_client", *args], on=[core])
             row["ping-pong"] = pingpong.tcp(core, core, there, steps, back).p50 / 1e3
+            row["behind a ping-pong"] = pingpong.tcp(core, core, there, steps, back, lanes).p50 / 1e3
             found.append(row)
     return found
 

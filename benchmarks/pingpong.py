@@ -15,8 +15,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
 from typing import NamedTuple
@@ -31,7 +32,9 @@ class PingPong(NamedTuple):
     p99: float
 
 
-def tcp(here: int, there: int, size: int = 40, rounds: int = 20_000, back: int = 0) -> PingPong:
+def tcp(
+    here: int, there: int, size: int = 40, rounds: int = 20_000, back: int = 0, lanes: int = 0
+) -> PingPong:
     """Measure over loopback TCP, this process on core ``here``, its peer on core ``there``.
 
     Args:
@@ -40,11 +43,11 @@ def tcp(here: int, there: int, size: int = 40, rounds: int = 20_000, back: int =
         size: How many bytes go there.
         rounds: How often.
         back: How many bytes come back; 0: as many.
+        lanes: How many lanes of CartPole's own vector class the peer steps before it answers.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        return _measure(
-            listener, f"tcp:{listener.getsockname()[1]}", here, there, (size, back or size), rounds
-        )
+        address = f"tcp:{listener.getsockname()[1]}"
+        return _measure(listener, address, here, there, (size, back or size), rounds, lanes)
 
 
 def unix(here: int, there: int, size: int = 40, rounds: int = 20_000, back: int = 0) -> PingPong:
@@ -80,9 +83,15 @@ def pinned(core: int) -> Iterator[None]:
 
 
 def _measure(
-    listener: socket.socket, address: str, here: int, there: int, sizes: tuple[int, int], rounds: int
+    listener: socket.socket,
+    address: str,
+    here: int,
+    there: int,
+    sizes: tuple[int, int],
+    rounds: int,
+    lanes: int = 0,
 ) -> PingPong:
-    numbers = ["--core", str(there), "--size", str(sizes[0]), "--back", str(sizes[1])]
+    numbers = ["--core", str(there), "--size", str(sizes[0]), "--back", str(sizes[1]), "--lanes", str(lanes)]
     peer = subprocess.Popen([sys.executable, __file__, "--answer", address, *numbers])
     try:
         sock, _ = listener.accept()
@@ -108,8 +117,9 @@ def _play(sock: socket.socket, message: bytes, back: int, rounds: int) -> PingPo
     return percentiles(times[rounds // 10 :])
 
 
-def _answer(address: str, core: int, size: int, back: int) -> None:
+def _answer(address: str, core: int, size: int, back: int, lanes: int) -> None:
     os.sched_setaffinity(0, {core})
+    work = _stepping(lanes) if lanes else None
     kind, _, place = address.partition(":")
     if kind == "tcp":
         sock = socket.create_connection(("127.0.0.1", int(place)))
@@ -123,8 +133,20 @@ def _answer(address: str, core: int, size: int, back: int) -> None:
         while count := sock.recv_into(buffer):
             missing -= count
             if not missing:
+                if work is not None:
+                    work()
                 sock.sendall(message)
                 missing = size
+
+
+def _stepping(lanes: int) -> Callable[[], object]:
+    """Return what steps lanes of CartPole's own vector class."""
+    import gymnasium as gym  # late: a bare ping-pong needs nothing of it
+    import numpy as np
+
+    envs = gym.make_vec("CartPole-v1", num_envs=lanes, vectorization_mode="vector_entry_point")
+    envs.reset(seed=0)
+    return partial(envs.step, np.arange(lanes) % 2)
 
 
 def _no_delay(sock: socket.socket) -> None:
@@ -139,10 +161,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20_000)
     parser.add_argument("--back", type=int, default=0, help="bytes that come back, if others")
     parser.add_argument("--answer", help=argparse.SUPPRESS)
+    parser.add_argument("--lanes", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--core", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.answer:
-        _answer(options.answer, options.core, options.size, options.back)
+        _answer(options.answer, options.core, options.size, options.back, options.lanes)
         return
     first, second = cores()
     for name, measure in (("TCP", tcp), ("Unix", unix)):
