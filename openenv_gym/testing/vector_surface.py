@@ -104,7 +104,11 @@ def _own_metadata(case: Case) -> Iterator[str]:
         raise NotCheckedError("it takes an env of another mode; pass a factory with autoreset_mode")
     classes = [cls for cls in type(case.envs.unwrapped).__mro__ if "metadata" in vars(cls)]
     before, own = [dict(vars(cls)["metadata"]) for cls in classes], dict(case.envs.metadata)
-    dispose(case.make_other())
+    try:
+        other = case.make_other()
+    except Exception as exc:
+        raise NotCheckedError(f"it takes an env of another mode, which is refused: {exc}") from exc
+    dispose(other)
     for cls, old in zip(classes, before, strict=True):
         new = vars(cls)["metadata"]
         if new != old:

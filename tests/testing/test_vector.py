@@ -107,6 +107,25 @@ def test_a_mode_that_the_factory_refuses_is_not_checked() -> None:
     assert report.outcome("asked-mode") == "kept"
 
 
+def next_step_only(autoreset_mode: str) -> SyncVectorEnv:
+    if autoreset_mode != "NextStep":
+        raise ValueError("no such mode")
+    return SyncVectorEnv([cartpole] * 2)
+
+
+def test_a_factory_of_one_mode_is_checked_in_it() -> None:
+    report = check_vector_env(next_step_only, steps=5)
+    assert report.outcome("own-metadata") == "not checked"
+    why = "it takes an env of another mode, which is refused: no such mode"
+    assert ("own-metadata", "NextStep", None, why) in report.findings
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_a_factory_of_one_mode_is_checked_by_few_rules(count: int) -> None:
+    report = check_vector_env(next_step_only, steps=5, skip=[rule.name for rule in RULES[count:]])
+    assert [item.mode for item in report.findings] == ["NextStep"] * count + ["SameStep", "Disabled"]
+
+
 def test_a_factory_that_makes_nothing_raises_what_it_raises() -> None:
     def make(autoreset_mode: str) -> SyncVectorEnv:
         raise RuntimeError("no display")
