@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from gymnasium import Space, spaces
 from ..errors import ConfigError, ValidationError
 from ..models import Action, Observation
 from ..structs import BESIDE, from_map, to_map
-from ..structs.hints import kind_of
+from ..structs.hints import kept_by_hint, kind_of
 from ..structs.kinds import Either, Kind, Object
 from .building import Builder
 from .containers import OneOfPart, chosen
@@ -66,7 +65,7 @@ class Form:
         return self._from_value(value)
 
 
-@lru_cache(maxsize=256)
+@kept_by_hint
 def form_of(cls: Any) -> Form:
     """Return the form of a Struct, or of a union of Structs.
 

@@ -9,7 +9,7 @@ import json
 import types
 import typing
 from enum import Enum, Flag
-from functools import lru_cache
+from functools import lru_cache, wraps
 from inspect import cleandoc
 from typing import Any, Literal, TypeVar, Union
 
@@ -35,7 +35,9 @@ from .kinds import (
     Plain,
 )
 
-__all__ = ["kind_of"]
+__all__ = ["kept_by_hint", "kind_of"]
+
+T = TypeVar("T")
 
 _PLAIN: dict[Any, str] = {
     Any: "any",
@@ -61,7 +63,22 @@ _DTYPES = frozenset(
 ) | {"bool", "complex64", "complex128"}
 
 
-@lru_cache(maxsize=1024)
+def kept_by_hint(function: abc.Callable[[Any], T]) -> abc.Callable[[Any], T]:
+    """Let ``function`` work once for each type hint."""
+
+    # Python takes unions in another order for equal, and the order is that of the options.
+    @lru_cache(maxsize=1024)
+    def kept(hint: Any, order: Any) -> T:
+        return function(hint)
+
+    @wraps(function)
+    def call(hint: Any) -> T:
+        return kept(hint, getattr(hint, "__args__", None))
+
+    return call
+
+
+@kept_by_hint
 def kind_of(hint: Any) -> Kind:
     """Return what values ``hint`` stands for.
 

@@ -17,7 +17,7 @@ from ..errors import ConfigError, ValidationError, ValueNotCarriedError
 from ..models import Observation
 from .arrays import is_finite, is_numpy, numpy_array, plain_numpy
 from .faults import explained
-from .hints import kind_of
+from .hints import kept_by_hint, kind_of
 from .kinds import NOT_FINITE, Choice, Either, Fixed, Items, Kind, Mapping, Numpy, Object, Plain, walk
 
 __all__ = ["BESIDE", "from_map", "jsonable", "spelled", "to_map"]
@@ -157,7 +157,7 @@ class _Plan(NamedTuple):
     arrays: bool
 
 
-@lru_cache(maxsize=1024)
+@kept_by_hint
 def _plan(cls: Any) -> _Plan:
     kind = kind_of(cls)
     return _Plan(kind, any(isinstance(one, Numpy) for one in walk(kind)))

@@ -124,6 +124,13 @@ def test_a_union_is_a_one_of_its_forms() -> None:
         form.to_value(Board(cells=[]))
 
 
+def test_the_options_of_a_union_are_in_its_own_order() -> None:
+    assert form_of(Say | Move).space == gs.OneOf([form_of(Say).space, form_of(Move).space])
+    assert form_of(Move | Say).space == gs.OneOf([form_of(Move).space, form_of(Say).space])
+    assert form_of(Move | Say).to_value(Move("left"))[0] == 0
+    assert form_of(Say | Move) is form_of(Say | Move)
+
+
 def test_a_wrong_instance_and_a_wrong_value_name_the_field() -> None:
     form = form_of(Move)
     with pytest.raises(ValidationError, match=r"^\$\.far: expected an int from 1 to 9, got int: 10"):
