@@ -34,6 +34,9 @@ __all__ = ["Arrival", "Pool"]
 
 _LOG = logging.getLogger("openenv_gym.server")
 
+_LOST = "the connection was lost, and a newcomer got the slot"
+_UNCLAIMED = "the server was full, and a newcomer got the slot, for no second request had come"
+
 
 @dataclass
 class Arrival:
@@ -116,7 +119,7 @@ class Pool:
         ``OpenEnv-Workers``: how many sessions reach every worker; ``OpenEnv-Sessions-Per-Worker``: the most
         sessions that share one, 0: any number; ``OpenEnv-Slots-Free`` and ``OpenEnv-Slots-Max``: lanes.
         """
-        free = self.slots.maximum - self.slots.active + self._detached()
+        free = self.slots.maximum - self.slots.active + self._yielding()
         return {
             "OpenEnv-Workers": str(max(self.settings.worker_count, 1)),
             "OpenEnv-Sessions-Per-Worker": str(self._crew.sessions_per_worker),
@@ -177,6 +180,13 @@ class Pool:
         attach = c.Attach(record.session, arrival.unread, arrival.deflate)
         record.detached = False
         record.worker.send(attach, [arrival.sock.detach()])
+
+    def offer(self, session: str, unclaimed: bool) -> None:
+        """Note whether a session without a connection would yield its slot to a newcomer."""
+        record = self.records.living.get(session)
+        if record is not None and record.unclaimed != unclaimed:
+            record.unclaimed = unclaimed
+            self._make_room(self.slots.waiting)
 
     def end(self, record: Record, reason: OpenEnvError, *, now: bool = False) -> None:
         """End a session."""
@@ -260,20 +270,21 @@ class Pool:
             raise LocalProtocolError(f"the session {session} is open already; resume it")
 
     def _room_expected(self, count: int) -> bool:
-        return self.slots.maximum - self.slots.active + self._detached() >= count
+        return self.slots.maximum - self.slots.active + self._yielding() >= count
 
-    def _detached(self) -> int:
+    def _yielding(self) -> int:
         """Return how many slots sessions hold that would yield them to a newcomer."""
-        return sum(r.hello.lanes for r in self.records.living.values() if r.detached)
+        return sum(r.hello.lanes for r in self.records.living.values() if r.yields)
 
     def _make_room(self, needed: int) -> None:
-        """End detached sessions, the longest lost first, until ``needed`` slots come free."""
-        for record in list(self.records.living.values()):
-            if needed <= 0:
+        """End sessions that yield until ``needed`` slots come free; lost ones first, then the oldest."""
+        yielding = [record for record in self.records.living.values() if record.yields]
+        for record in sorted(yielding, key=lambda record: (record.ending is None, not record.detached)):
+            if needed <= 0 or not self.slots.waiting:
                 return
-            if record.detached and record.ending is None and self.slots.waiting:
-                self.end(record, SessionLostError("the connection was lost, and a newcomer got the slot"))
-                needed -= record.hello.lanes
+            needed -= record.hello.lanes
+            if record.ending is None:
+                self.end(record, SessionLostError(_LOST if record.detached else _UNCLAIMED))
 
     def _group_on(self, worker: Worker, group: str) -> int:
         """Return how many sessions of a client's group a worker has."""

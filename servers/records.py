@@ -27,6 +27,7 @@ class Record:
         place: Its cell on that worker's board.
         limits: Deadlines the client asked for.
         detached: Whether its connection is lost.
+        unclaimed: Whether its client has not come back since it began, and has no connection to lose.
         ending: Why it ends, once that is known.
         value, since: The cell's newest value and when it was first seen, or when the session was told to end.
     """
@@ -37,9 +38,15 @@ class Record:
     place: int
     hello: Hello
     detached: bool = False
+    unclaimed: bool = False
     ending: OpenEnvError | None = None
     value: int = 0
     since: float = field(default_factory=time.monotonic)
+
+    @property
+    def yields(self) -> bool:
+        """Whether a newcomer may have its slot."""
+        return self.detached or self.unclaimed
 
 
 class Records:

@@ -70,8 +70,9 @@ class Outcome:
 class Peer:
     """One session; :meth:`open` makes one.
 
-    Calls take turns. A call that is cancelled is given up, not undone: the environment carries it out, and
-    its result is dropped. Every call raises what the worker reports, as a typed error; once the session has
+    Calls take turns. A call that is cancelled before its turn is not carried out. One that has begun is given
+    up, not undone: the environment carries it out, its result is dropped, and only then it is the next call's
+    turn. Every call raises what the worker reports, as a typed error; once the session has
     ended, every call raises why.
 
     Attributes:
@@ -132,8 +133,7 @@ class Peer:
         """
         seeds = None if seed is None else [_packed(seed, "$.seed")]
         packed = _packed(options, "$") if options else None
-        reply = await self._timed("reset", timeout, lambda number: m.Reset(number, seeds, packed))
-        return _outcome(reply)
+        return _outcome(await self._timed("reset", timeout, lambda number: m.Reset(number, seeds, packed)))
 
     async def step(self, action: dict[str, Any], *, timeout: float | None = None) -> Outcome:
         """Take a step.
@@ -170,6 +170,10 @@ class Peer:
         (answer,) = (await self._request(lambda number: m.Ask(number, topic, packed))).values
         return answer
 
+    def offer(self, unclaimed: bool) -> None:
+        """Say whether the session would yield its slot to a newcomer when the server is full."""
+        self._pool.offer(self._session, unclaimed)
+
     async def close(self) -> None:
         """End the session. A call that still runs ends first, which is not waited for.
 
@@ -205,11 +209,10 @@ class Peer:
         with theirs:
             theirs.setblocking(False)
             await _connect(self._line, ours)
-            packed = pack(env_kwargs, "env_kwargs") if env_kwargs else None
             hello = m.Hello(
                 session=self._session,
                 token=self._token,
-                env_kwargs=packed,
+                env_kwargs=pack(env_kwargs, "env_kwargs") if env_kwargs else None,
                 slot_timeout=patience,
                 limits=m.Limits(message=self._wire.max_message),
                 client="openenv-gateway",
@@ -254,17 +257,28 @@ class Peer:
         raise copy.copy(error)
 
     async def _request(self, make: Callable[[int], m.Request]) -> Any:
-        async with self._lock:
+        await self._lock.acquire()
+        waiter = None
+        try:
             if self.ended.done():
                 raise copy.copy(self.ended.result())
             payload = self._wire.send(make(self._wire.next_id()))
             waiter = self._expect()
             self._line.send(payload)
-            try:
-                return await self._await(waiter)
-            except asyncio.CancelledError:
-                self._wire.abandon()
-                raise
+            return await self._await(waiter)
+        except asyncio.CancelledError:
+            if waiter is not None and waiter.cancelled():
+                waiter = self._expect()
+            raise
+        finally:
+            if waiter is None or waiter.done():
+                self._lock.release()
+            else:
+                waiter.add_done_callback(self._dropped)
+
+    def _dropped(self, waiter: asyncio.Future[Any]) -> None:
+        waiter.exception()  # or asyncio complains that nobody looked at it
+        self._lock.release()
 
     def _expect(self) -> asyncio.Future[Any]:
         self._waiter = asyncio.get_running_loop().create_future()

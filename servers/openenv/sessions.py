@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from openenv_gym.errors import OpenEnvError, SessionLostError
+from openenv_gym.errors import ErrorCode, OpenEnvError, SessionLostError
 
 from .peer import Peer
 
@@ -33,6 +33,8 @@ class Held:
         peer: The session itself. It may have ended; :meth:`Sessions.renew` puts a new one in its place.
         ttl: Seconds that it is kept while nobody uses it; ``None``: until it is closed.
         users: How many requests and connections use it now.
+        claimed: Whether its client has come back with the id. Until then, while no request runs, it yields
+            its slot to a newcomer: requests without cookie, each of which begins a session, keep nobody out.
         attached: Whether a WebSocket is attached to it.
         notes: What those who use it want to keep with it.
         turn: Held by an HTTP request, so that a repeated one finds the answer of the first.
@@ -45,6 +47,7 @@ class Held:
     peer: Peer
     ttl: float | None
     users: int = 0
+    claimed: bool = False
     attached: bool = False
     notes: dict[str, Any] = field(default_factory=dict)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -81,6 +84,7 @@ class Sessions:
         peer = await Peer.open(self._pool, patience=patience)
         held = Held(str(uuid.uuid4()), peer, ttl)
         self._held[held.id] = held
+        peer.ended.add_done_callback(lambda ended: self._ended(held, ended.result()))
         self._rest(held)
         return held
 
@@ -102,6 +106,9 @@ class Sessions:
         """
         held = self._held.get(session_id)
         if held is not None:
+            if not held.claimed:
+                held.claimed = True
+                held.peer.offer(False)
             return held
         why = self._gone.get(session_id, "the server does not know it; it may have been restarted")
         raise SessionLostError(f"there is no session {session_id[:80]!r}: {why}")
@@ -110,6 +117,7 @@ class Sessions:
     def use(self, held: Held) -> Iterator[Held]:
         """Use a session: its time to live stands still meanwhile, and begins anew afterwards."""
         held.users += 1
+        self._offer(held)
         if held.timer is not None:
             held.timer.cancel()
             held.timer = None
@@ -127,7 +135,17 @@ class Sessions:
         except OpenEnvError as exc:
             _LOG.warning("closing the environment of a session raised: %s", exc)
 
+    def _offer(self, held: Held) -> None:
+        if not held.claimed and held.ttl is not None:
+            held.peer.offer(held.users == 0)
+
+    def _ended(self, held: Held, reason: OpenEnvError) -> None:
+        """Forget a session that yielded its slot: nobody waits to be told."""
+        if not held.claimed and held.users == 0 and reason.code is ErrorCode.SESSION_LOST:
+            self._forget(held, reason.message)
+
     def _rest(self, held: Held) -> None:
+        self._offer(held)
         if held.users == 0 and held.ttl is not None and held.id in self._held:
             loop = asyncio.get_running_loop()
             held.timer = loop.call_later(held.ttl, self._expire, held)

@@ -80,6 +80,7 @@ class LocalPeer:
         self.ended: asyncio.Future[OpenEnvError] = asyncio.get_running_loop().create_future()
         self.resets = 0
         self.asked: list[str] = []
+        self.offered = False
         self._executor = ThreadPoolExecutor(1)
         self._player = Player(self.kind())
 
@@ -105,6 +106,9 @@ class LocalPeer:
     async def ask(self, topic: str, arguments: dict[str, Any] | None = None) -> Any:
         self.asked.append(topic)
         return await self._do(self._player.ask, topic, arguments or {})
+
+    def offer(self, unclaimed: bool) -> None:
+        self.offered = unclaimed
 
     async def close(self) -> None:
         if not self.ended.done():

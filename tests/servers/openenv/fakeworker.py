@@ -94,6 +94,7 @@ class FakePool:
             an awaitable of either. ``None``: the worker closes the connection.
         asked: Every request that came.
         done: What was done to sessions.
+        offered: Sessions that would yield their slots.
     """
 
     def __init__(self, answer: Answer = reply_to, refusal: OpenEnvError | None = None, **more: Any) -> None:
@@ -106,6 +107,7 @@ class FakePool:
         self.endings: dict[str, OpenEnvError] = {}
         self.records = SimpleNamespace(living=self.living, find=self._find)
         self.tasks: set[asyncio.Task[None]] = set()
+        self.offered: set[str] = set()
         self.described = 0
 
     def capacity(self) -> dict[str, Any]:
@@ -129,6 +131,9 @@ class FakePool:
         task = asyncio.create_task(self._work(sock, raw, hello.session))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+
+    def offer(self, session: str, unclaimed: bool) -> None:
+        (self.offered.add if unclaimed else self.offered.discard)(session)
 
     def end(self, record: Living, reason: OpenEnvError) -> None:
         record.ending = reason

@@ -218,6 +218,56 @@ def test_a_call_that_was_cancelled_gives_no_other_call_its_answer() -> None:
     _story(tell)
 
 
+def test_a_call_that_is_cancelled_before_its_turn_is_not_carried_out() -> None:
+    async def tell() -> None:
+        gate = asyncio.Event()
+
+        async def wait(request: m.Step) -> Any:
+            await gate.wait()
+            return reply_to(request)
+
+        pool = FakePool(instead(m.Step, wait))
+        peer = await _open(pool)
+        first = asyncio.create_task(peer.step({"n": 1}))
+        while len(pool.asked) < 2:
+            await asyncio.sleep(0)
+        first.cancel()  # it has begun, so the next has to wait for it all the same
+        second, third = (asyncio.create_task(peer.step({"n": n})) for n in (2, 3))
+        await asyncio.sleep(0)
+        second.cancel()
+        gate.set()
+        assert (await third).observation == {"n": 3}
+        assert [request.actions for request in pool.asked[1:]] == [{"n": 1}, {"n": 3}]
+        assert first.cancelled() and second.cancelled()
+        peer.drop()
+
+    _story(tell)
+
+
+def test_a_session_that_ends_during_a_cancelled_call_answers_the_next_one() -> None:
+    async def tell() -> None:
+        gate = asyncio.Event()
+
+        async def die(request: m.Step) -> None:
+            await gate.wait()
+
+        pool = FakePool(instead(m.Step, die))
+        peer = await _open(pool)
+        first = asyncio.create_task(peer.step({}))
+        while len(pool.asked) < 2:
+            await asyncio.sleep(0)
+        first.cancel()
+        second = asyncio.create_task(peer.state())
+        await asyncio.sleep(0)
+        gate.set()
+        with pytest.raises(SessionLostError, match="let go"):
+            await second
+        assert not peer._lock.locked()
+        peer.drop()
+
+    _story(tell)
+
+
 def test_calls_take_turns() -> None:
     async def tell() -> None:
         peer = await _open(FakePool())

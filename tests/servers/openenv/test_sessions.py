@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openenv_gym.errors import CapacityError, SessionLostError
+from openenv_gym.errors import CapacityError, SessionLostError, WorkerCrashedError
 from openenv_gym.protocol import messages as m
 from openenv_gym.servers.openenv.sessions import Sessions
 
@@ -76,6 +76,60 @@ def test_time_stands_still_while_a_session_is_used() -> None:
         assert sessions.find(held.id) is held
         assert held.timer is not None
         await held.peer.ended
+
+    _story(tell)
+
+
+def test_a_session_whose_client_never_came_back_is_offered_while_no_request_runs() -> None:
+    async def tell(pool: FakePool, sessions: Sessions) -> None:
+        held = await sessions.open(ttl=10.0)
+        offered = []
+        with sessions.use(held):
+            offered.append(len(pool.offered))
+        offered.append(len(pool.offered))
+        sessions.find(held.id)
+        offered.append(len(pool.offered))
+        with sessions.use(held):
+            pass
+        offered.append(len(pool.offered))
+        assert offered == [0, 1, 0, 0]
+        await sessions.close(held)
+
+    _story(tell)
+
+
+def test_a_session_of_a_connection_is_never_offered() -> None:
+    async def tell(pool: FakePool, sessions: Sessions) -> None:
+        held = await sessions.open(ttl=None)
+        with sessions.use(held):
+            pass
+        assert pool.offered == set()
+        await sessions.close(held)
+
+    _story(tell)
+
+
+def test_a_session_that_yielded_its_slot_is_forgotten_and_its_owner_told() -> None:
+    async def tell(pool: FakePool, sessions: Sessions) -> None:
+        held = await sessions.open(ttl=10.0)
+        held.peer._end(SessionLostError("a newcomer got the slot"))
+        await asyncio.sleep(0)
+        assert sessions._held == {}
+        assert held.timer is None
+        with pytest.raises(SessionLostError, match="a newcomer got the slot"):
+            sessions.find(held.id)
+        held.peer.drop()
+
+    _story(tell)
+
+
+def test_a_session_whose_worker_crashed_stays_for_its_owner() -> None:
+    async def tell(pool: FakePool, sessions: Sessions) -> None:
+        held = await sessions.open(ttl=10.0)
+        held.peer._end(WorkerCrashedError("it died"))
+        await asyncio.sleep(0)
+        assert sessions.find(held.id) is held
+        await sessions.close(held)
 
     _story(tell)
 
