@@ -16,6 +16,7 @@ import copy
 import difflib
 import importlib
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Any
@@ -233,7 +234,10 @@ def _registered(text: str) -> Target | str:
     if not module:
         spec = _spec(text)
         if spec is None:
-            return f"{Kind.GYMNASIUM}: not registered{_hint(text, gym.registry)}"
+            hint = _hint(text, gym.registry)
+            if not hint and re.search(r"-v\d+$", text):
+                hint = f"; if importing a module registers it, write module:{text}"
+            return f"{Kind.GYMNASIUM}: not registered{hint}"
         return Target(text, spec.id, Kind.GYMNASIUM, lambda: spec)
     if modules.is_dotted(name) or not modules.exists(module):
         return f"{Kind.GYMNASIUM}: {module!r} is no module" if not modules.exists(module) else _AMBIGUOUS

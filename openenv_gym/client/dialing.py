@@ -203,9 +203,10 @@ def _unreachable(endpoint: Endpoint, exc: OSError) -> ServerConnectionError:
             f"{endpoint}: {exc.strerror}; the socket belongs to another user", server=str(endpoint)
         )
     if isinstance(exc, TimeoutError):
-        text = "no answer in time (connect_timeout)"
+        text = "no answer in time (connect_timeout); is base_url the address of a server that runs?"
     elif isinstance(exc, ConnectionRefusedError | FileNotFoundError):
-        text = f"no server listens there ({exc.strerror}); start one, or correct base_url"
+        how = "start one (python -m openenv_gym.serve), or correct base_url"
+        text = f"no server listens there ({exc.strerror}); {how}"
     else:
         text = exc.strerror or errno.errorcode.get(exc.errno or 0, str(exc))
     return Unreachable(f"{endpoint}: {text}", server=str(endpoint))

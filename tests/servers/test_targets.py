@@ -188,6 +188,7 @@ def test_a_mirror_that_is_not_registered_is_seen_through() -> None:
     [
         ("ecko", "did you mean 'echo'"),
         ("CartPol-v1", "did you mean 'CartPole-v1'"),
+        ("zzz/Zzzz-v5", "not registered; if importing a module registers it, write module:zzz/Zzzz-v5"),
         ("no_module:Env", "no module 'no_module'"),
         ("no_module:a/Env-v0", "no module 'no_module'"),
         ("missing/env.py", "no such file or folder"),
