@@ -23,6 +23,7 @@ from .stages import Plan
 __all__ = ["Host"]
 
 _LOG = logging.getLogger("openenv_gym.server")
+_ADVICE = "raise the limit on threads (ulimit -u, pids of a container) or lower --max-sessions"
 
 
 class Host:
@@ -65,7 +66,7 @@ class Host:
             case c.End():
                 self._end(message)
             case c.Describe():
-                threading.Thread(target=self._describe, args=(message,), name="describe", daemon=True).start()
+                self._start_describing(message)
             case _:
                 _LOG.error("a worker was sent %r", message)
 
@@ -104,8 +105,7 @@ class Host:
             self._attendant.start()
             threading.Thread(target=seat.run, name=f"session-{session[:8]}", daemon=True).start()
         except RuntimeError as exc:
-            advice = "raise the limit on threads (ulimit -u, pids of a container) or lower --max-sessions"
-            seat.end(CapacityError(f"the session got no thread ({exc}); {advice}", option="max_sessions"))
+            seat.end(CapacityError(f"the session got no thread ({exc}); {_ADVICE}", option="max_sessions"))
             seat.run()
 
     def _lost(self, message: c.Open | c.Attach) -> None:
@@ -163,6 +163,13 @@ class Host:
                 self._seats.pop(session, None)
                 if not self._seats:
                     self._empty.set()
+
+    def _start_describing(self, message: c.Describe) -> None:
+        try:
+            threading.Thread(target=self._describe, args=(message,), name="describe", daemon=True).start()
+        except RuntimeError as exc:  # the sessions that there are go on
+            error = f"there is no thread to build the environment on ({exc}); {_ADVICE}"
+            self._report(c.Described(message.place, None, error))
 
     def _describe(self, message: c.Describe) -> None:
         cells, place = self._board.cells, message.place

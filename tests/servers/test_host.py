@@ -270,17 +270,26 @@ def test_an_environment_that_cannot_be_described_says_why(scene: _Scene, exc: Ba
     assert scene.wait_for(c.Described) == c.Described(5, None, f"{type(exc).__name__}: no display")
 
 
+def _refuse(thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_without_a_thread_nothing_is_described(scene: _Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(module.threading.Thread, "start", _refuse)
+        scene.host.handle(c.Describe(5), [])
+    found = scene.wait_for(c.Described)
+    assert (found.place, found.facts) == (5, None)
+    assert "no thread to build the environment on (can't start new thread)" in found.error
+
+
 def test_a_session_for_which_there_is_no_thread_is_refused_and_no_other_suffers(
     scene: _Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, first = scene.open(place=0)
     _receive(first)
-
-    def refuse(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
     with monkeypatch.context() as patch:
-        patch.setattr(module.threading.Thread, "start", refuse)
+        patch.setattr(module.threading.Thread, "start", _refuse)
         session, client = scene.open(place=1)
     error = _receive(client)
     assert (error.code, error.alive) == ("capacity", False)
