@@ -159,13 +159,13 @@ class ProcessProvider(Provider):
     # -- inside
 
     def _spawn(self, place: dict[str, Any]) -> None:
-        ready, write = map(_above_standard, os.pipe())
-        owner = _above_standard(_owner_descriptor())
-        options = {**_DEFAULTS, **self.options, **place, "ready_fd": write, "owner_fd": owner}
         environ = {key: value for key, value in os.environ.items() if key not in _NOT_INHERITED}
         environ[FILTERS] = filters_text()
         if self.token is not None:
             environ["OPENENV_TOKEN"] = self.token
+        self._ready, write = map(_above_standard, os.pipe())
+        owner = _above_standard(_owner_descriptor())
+        options = {**_DEFAULTS, **self.options, **place, "ready_fd": write, "owner_fd": owner}
         try:
             self._process = subprocess.Popen(
                 command("openenv_gym.serve", [self.target, *_arguments(options)]),
@@ -177,7 +177,6 @@ class ProcessProvider(Provider):
                 start_new_session=True,
             )
         except OSError as exc:
-            os.close(ready)
             about = ""
             if exc.errno == errno.E2BIG:
                 about = "; sys.path or the environment variables are too long to be passed on"
@@ -185,7 +184,7 @@ class ProcessProvider(Provider):
         finally:
             os.close(write)
             os.close(owner)
-        self._ready, self._pid = ready, self._process.pid
+        self._pid = self._process.pid
         self._announced, self._exit_code = False, None
         with contextlib.suppress(AttributeError, OSError):
             self._pidfd = os.pidfd_open(self._pid)

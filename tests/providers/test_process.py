@@ -290,6 +290,18 @@ def test_a_search_path_that_is_too_long_is_named(
         make("echo").start()
 
 
+def test_a_server_that_cannot_be_started_leaves_no_descriptor(
+    make: Callable[..., ProcessProvider], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider, open_files = make("echo"), []
+    monkeypatch.setattr(sys, "executable", None)
+    for _ in range(2):  # the output of the first is kept for its last words
+        with pytest.raises(StartupError, match=r"sys\.executable"):
+            provider.ensure(None)
+        open_files.append(len(os.listdir("/proc/self/fd")))
+    assert open_files[0] == open_files[1]
+
+
 def test_a_program_without_standard_descriptors_has_servers_too(tmp_path: Path) -> None:
     found = tmp_path / "found"
     code = (
