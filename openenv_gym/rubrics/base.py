@@ -213,14 +213,9 @@ def finite(rubric: Rubric, score: Any, what: str = "score") -> float:
     Raises:
         RubricError: It is no finite number.
     """
-    number = isinstance(score, Real) or (hasattr(score, "__float__") and not isinstance(score, Complex))
-    if number and getattr(score, "ndim", 0) == 0:
-        try:
-            value = float(score)
-        except (TypeError, ValueError, OverflowError):
-            value = math.nan
-        if math.isfinite(value):
-            return value
+    value = _as_float(score)
+    if math.isfinite(value):
+        return value
     message = f"{rubric._label} gave {_shortened(score)} as its {what}; it has to be a finite number"
     raise RubricError(message, rubric=rubric._label)
 
@@ -231,9 +226,21 @@ def finite_setting(name: str, value: Any) -> float:
     Raises:
         ConfigError: It is no finite number.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ConfigError(f"{name} has to be a finite number, not {value!r}", argument=name)
-    return float(value)
+    number = _as_float(value)
+    if isinstance(value, bool) or not math.isfinite(number):
+        raise ConfigError(f"{name} has to be a finite number, not {_shortened(value)}", argument=name)
+    return number
+
+
+def _as_float(value: Any) -> float:
+    """Return a number, of whatever library, as a float; NaN for what is none, or too large for one."""
+    number = isinstance(value, Real) or (hasattr(value, "__float__") and not isinstance(value, Complex))
+    if not number or getattr(value, "ndim", 0) != 0:
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def _shortened(value: Any, limit: int = 80) -> str:

@@ -112,11 +112,12 @@ class LLMJudge(Rubric):
 
     @score_range.setter
     def score_range(self, value: Sequence[float]) -> None:
-        if len(value) != 2 or not value[0] < value[1]:
+        ends = [finite_setting("score_range", end) for end in value]
+        if len(ends) != 2 or not ends[0] < ends[1]:
             raise ConfigError(
                 f"score_range has to be (lowest, highest), not {value!r}", argument="score_range"
             )
-        self._score_range = (finite_setting("score_range", value[0]), finite_setting("score_range", value[1]))
+        self._score_range = (ends[0], ends[1])
 
     async def forward(self, action: Any, observation: Any) -> float:
         """Ask the model, and return the score in its answer.

@@ -4,6 +4,7 @@ import asyncio
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from openenv_gym.errors import ConfigError, UnsupportedError
@@ -68,12 +69,18 @@ def test_gate_lets_pass_what_reaches_its_threshold(kind: type[Fixed], score: flo
     assert gate.rubric.last_score == score
 
 
+def test_the_threshold_may_be_a_number_of_another_library() -> None:
+    gate = Gate(Fixed(), np.float32(0.5))
+    assert type(gate.threshold) is float
+    assert gate.threshold == 0.5
+
+
 def test_the_threshold_is_one_unless_said_otherwise() -> None:
     assert scored(Gate(Fixed(0.99))) == 0.0
     assert scored(Gate(Fixed(1.0))) == 1.0
 
 
-@pytest.mark.parametrize("threshold", [math.nan, math.inf, "1", None, True])
+@pytest.mark.parametrize("threshold", [math.nan, math.inf, "1", None, True, 10**400])
 def test_the_threshold_is_a_finite_number(threshold: Any) -> None:
     with pytest.raises(ConfigError, match="threshold has to be a finite number"):
         Gate(Fixed(), threshold)

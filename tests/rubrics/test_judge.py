@@ -181,6 +181,7 @@ def test_a_whole_judgement_over_http() -> None:
         ({"client": Model(), "score_range": (1, 1)}, "score_range has to be"),
         ({"client": Model(), "score_range": (0, math.inf)}, "score_range has to be"),
         ({"client": Model(), "score_range": (0, 1, 2)}, "score_range has to be"),
+        ({"client": Model(), "score_range": (None, 1)}, "score_range has to be a finite number, not None"),
     ],
 )
 def test_arguments_are_checked(arguments: dict[str, Any], message: str) -> None:
