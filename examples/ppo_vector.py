@@ -1,8 +1,8 @@
 """PPO in one file, as CleanRL has it, on a vector environment that runs in an environment server.
 
-python ppo_vector.py                                            openenv_gym:remote/CartPole-v1
-python ppo_vector.py env_id=openenv_gym:remote/Acrobot-v1 seed=7
-python ppo_vector.py env_id=CartPole-v1 vectorization_mode=sync     the same without a server: equal returns
+python ppo_vector.py                                                 openenv_gym:remote/CartPole-v1
+python ppo_vector.py --env-id openenv_gym:remote/Acrobot-v1 --seed 7
+python ppo_vector.py --env-id CartPole-v1 --vectorization-mode sync      without a server: equal returns
 
 Needs torch. The id is all there is to see of the servers: any environment with an array to observe and
 discrete actions will do. Prints a line for every episode that ends. The step after an end begins the next
@@ -11,10 +11,10 @@ episode, whatever the action (AutoresetMode.NEXT_STEP); it is no experience and 
 
 from __future__ import annotations
 
+import argparse
 import random
-import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import gymnasium as gym
 import numpy as np
@@ -162,6 +162,15 @@ def main(args: Args) -> None:
     envs.close()
 
 
+def parse_args() -> Args:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    for field in fields(Args):
+        name, kind = f"--{field.name.replace('_', '-')}", type(field.default)
+        parser.add_argument(name, type=kind, default=field.default, metavar=kind.__name__, help="[%(default)r]")
+    return Args(**vars(parser.parse_args()))
+
+
 if __name__ == "__main__":
-    given = dict(argument.split("=", 1) for argument in sys.argv[1:])
-    main(Args(**{name: type(getattr(Args, name))(value) for name, value in given.items()}))
+    main(parse_args())

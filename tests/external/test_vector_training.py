@@ -40,7 +40,7 @@ def test_the_example_trains_equally_on_every_kind_of_environment(python: Path, t
 
     remote = episodes()
     assert sum(remote[-20:]) / 20 > LEARNT
-    assert episodes(f"env_id={LOCAL}", "vectorization_mode=sync") == remote
+    assert episodes("--env-id", LOCAL, "--vectorization-mode", "sync") == remote
 
 
 def test_skrl_trains_equally(python: Path, tmp_path: Path) -> None:
