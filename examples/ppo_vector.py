@@ -168,7 +168,9 @@ def parse_args() -> Args:
     )
     for field in fields(Args):
         name, kind = f"--{field.name.replace('_', '-')}", type(field.default)
-        parser.add_argument(name, type=kind, default=field.default, metavar=kind.__name__, help="[%(default)r]")
+        parser.add_argument(
+            name, type=kind, default=field.default, metavar=kind.__name__, help="[%(default)r]"
+        )
     return Args(**vars(parser.parse_args()))
 
 
