@@ -10,7 +10,7 @@ import asyncio
 import copy
 import inspect
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -19,10 +19,10 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from .environment import Environment
+from .environment import Environment, EnvironmentMetadata
 from .errors import ConfigError, ResetNeededError, ToolNotFoundError, UnsupportedError, ValidationError
 from .models import CallToolAction, CallToolObservation, ListToolsAction, Observation, State
-from .rubrics import TrajectoryRubric
+from .rubrics import Rubric, TrajectoryRubric
 from .structs import from_map
 from .tools import error_form, result_form
 
@@ -30,6 +30,12 @@ __all__ = ["Player", "ending_of"]
 
 
 _REWARDS = (float, int, type(None))
+_FLAGS: dict[str, tuple[type, ...]] = {
+    "done": (bool, np.bool_),
+    "terminated": (bool, np.bool_),
+    "truncated": (bool, np.bool_),
+    "metadata": (dict,),
+}
 _NOT_BEGUN = "there is no episode; call reset() before step()"
 _OVER = "the episode is over; call reset() to begin another"
 
@@ -46,9 +52,13 @@ class Player:
     Args:
         environment: The environment.
         limit: Steps after which an episode is truncated; 0: none.
+
+    Raises:
+        ConfigError: It is none, or something that its author set is of the wrong kind.
     """
 
     def __init__(self, environment: Environment[Any, Any, Any], limit: int = 0) -> None:
+        _check(environment)
         self.environment = environment
         if environment.rubric is not None and "rubric" not in vars(environment):
             environment.rubric = copy.deepcopy(environment.rubric)  # the class's is everybody's
@@ -74,8 +84,10 @@ class Player:
         """Start an episode and return its first observation.
 
         Raises:
-            ValidationError: The environment's ``reset`` takes no such option, or no seed.
+            ValidationError: The environment's ``reset`` takes no such option, or no seed; the seed or the
+                name of the episode is none.
         """
+        _check_named(seed, episode_id)
         environment, self._obstacle = self.environment, _NOT_BEGUN
         episode_id = episode_id or uuid.uuid4().hex
         if seed is not None:
@@ -191,6 +203,13 @@ class Player:
             raise ConfigError(
                 f"{self._name}.{method}() gave a {type(reward).__name__} as reward; give a number, or None"
             )
+        for name, kinds in _FLAGS.items():
+            value = getattr(observation, name)
+            if not isinstance(value, kinds):
+                raise ConfigError(
+                    f"{self._name}.{method}() gave a {type(value).__name__} as {name}; give a"
+                    f" {kinds[0].__name__}"
+                )
         return observation
 
     def _transformed(self, observation: Observation) -> Observation:
@@ -218,7 +237,12 @@ class Player:
         return replace(observation, reward=reward, metadata={**observation.metadata, "rubric": facts})
 
     def _metadata(self) -> dict[str, Any]:
-        described: dict[str, Any] = msgspec.structs.asdict(self.environment.describe())
+        about = self.environment.describe()
+        if not isinstance(about, EnvironmentMetadata):
+            raise ConfigError(
+                f"{self._name}.describe() returned a {type(about).__name__}; return an EnvironmentMetadata"
+            )
+        described: dict[str, Any] = msgspec.structs.asdict(about)
         return described
 
     def _tools_list(self) -> list[dict[str, Any]]:
@@ -256,6 +280,41 @@ class Player:
         if provider is None:
             raise UnsupportedError(f"{self._name} has no {method}(): it provides no tasks")
         return self.settle(provider(*arguments))
+
+
+def _check(environment: Any) -> None:
+    """Raise ConfigError if what an author set is not what it has to be."""
+    if not isinstance(environment, Environment):
+        raise ConfigError(f"an instance of a subclass of Environment is played, not {environment!r:.80}")
+    kind, rubric = environment.state_type, environment.rubric
+    transforms, tools, timeout = environment.transforms, environment.tools, environment.tool_timeout
+    wrong = {
+        "state_type": (isinstance(kind, type) and issubclass(kind, State), "a subclass of State", kind),
+        "rubric": (rubric is None or isinstance(rubric, Rubric), "an instance of a Rubric, or None", rubric),
+        "transforms": (
+            isinstance(transforms, Sequence) and all(map(callable, transforms)),
+            "a list of functions",
+            transforms,
+        ),
+        "tools": (isinstance(tools, Sequence) and not isinstance(tools, str), "a list of MCP servers", tools),
+        "tool_timeout": (
+            timeout is None or (isinstance(timeout, int | float) and timeout > 0),
+            "a positive number of seconds, or None for no limit",
+            timeout,
+        ),
+    }
+    for name, (right, wanted, found) in wrong.items():
+        if not right:
+            owner = type(environment).__name__
+            raise ConfigError(f"{owner}.{name} has to be {wanted}, not {found!r:.80}", argument=name)
+
+
+def _check_named(seed: Any, episode_id: Any) -> None:
+    """Raise ValidationError if a seed is no whole number from 0 on, or the name of an episode no text."""
+    if seed is not None and (type(seed) is bool or not isinstance(seed, int | np.integer) or seed < 0):
+        raise ValidationError(f"$.seed: expected an int from 0 on, got {seed!r:.80}", path="$.seed")
+    if episode_id is not None and not isinstance(episode_id, str):
+        raise ValidationError(f"$.episode_id: expected a str, got {episode_id!r:.80}", path="$.episode_id")
 
 
 async def _waiting(result: Any) -> Any:

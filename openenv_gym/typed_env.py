@@ -13,7 +13,7 @@ from .errors import ConfigError, ValidationError
 from .forms import form_of
 from .models import Action, CallToolObservation, Observation
 from .playing import Player, ending_of
-from .structs import to_map
+from .structs import from_map, to_map
 from .tools.actions import tools_form
 
 __all__ = ["TypedEnv"]
@@ -60,15 +60,32 @@ class TypedEnv(gym.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode."""
-        super().reset(seed=seed)
+        """Start an episode.
+
+        Raises:
+            ValidationError: ``options`` is no dict, has a seed in it, or something that the environment's
+                ``reset`` does not take.
+        """
+        if not isinstance(options, dict | None):
+            raise ValidationError(f"options is a {type(options).__name__}; pass a dict", path="$")
         options = dict(options or {})
+        if "seed" in options:
+            raise ValidationError("options has a seed; pass it as reset(seed=...)", path="$.seed")
+        super().reset(seed=seed)
         observation = self.player.reset(seed, options.pop("episode_id", None), options)
         return self._seen(observation), dict(observation.metadata)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Carry out an action: a value of the action space, or an ``Action``."""
-        observation = self.player.step(action if isinstance(action, Action) else self._from_value(action))
+        """Carry out an action: a value of the action space, or an ``Action``.
+
+        Raises:
+            ValidationError: It is neither; ``details["path"]`` names the field.
+        """
+        if isinstance(action, Action):
+            known: Any = from_map(type(action), to_map(action))
+        else:
+            known = self._from_value(action)
+        observation = self.player.step(known)
         reward, info = observation.reward, dict(observation.metadata)
         if reward is None:
             reward, info = 0.0, {**info, "openenv": {"reward": None}}

@@ -314,6 +314,77 @@ def test_numbers_are_rewards_and_stay_what_they_are(play: Play, reward: Any) -> 
     assert player.step(Guess(3)).reward is reward
 
 
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ({"done": "no"}, "a str as done; give a bool"),
+        ({"terminated": 1}, "a int as terminated; give a bool"),
+        ({"truncated": None}, "a NoneType as truncated; give a bool"),
+        ({"metadata": None}, "a NoneType as metadata; give a dict"),
+    ],
+)
+def test_a_flag_that_is_none_is_refused(play: Play, fields: dict[str, Any], what: str) -> None:
+    class Wrong(GuessNumber):
+        def step(self, action: Guess) -> Any:
+            return Hint("x", **fields)
+
+    player = play(Wrong())
+    player.reset()
+    with pytest.raises(ConfigError, match=rf"Wrong.step\(\) gave {what}"):
+        player.step(Guess(3))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("state_type", dict, "a subclass of State"),
+        ("rubric", lambda action, observation: 1.0, "an instance of a Rubric"),
+        ("rubric", Goal, "an instance of a Rubric"),
+        ("transforms", len, "a list of functions"),
+        ("transforms", ["upper"], "a list of functions"),
+        ("tools", 5, "a list of MCP servers"),
+        ("tools", "https://tools.example.org/mcp", "a list of MCP servers"),
+        ("tool_timeout", 0, "a positive number of seconds"),
+    ],
+)
+def test_what_an_author_sets_is_checked(name: str, value: Any, wanted: str) -> None:
+    environment = GuessNumber()
+    setattr(environment, name, value)
+    with pytest.raises(ConfigError, match=rf"GuessNumber\.{name} has to be {wanted}") as caught:
+        Player(environment)
+    assert caught.value.details["argument"] == name
+
+
+@pytest.mark.parametrize("what", [GuessNumber, 5])
+def test_what_is_no_environment_is_refused(what: Any) -> None:
+    with pytest.raises(ConfigError, match="an instance of a subclass of Environment is played, not"):
+        Player(what)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, True, "x"])
+def test_a_seed_that_is_none_is_named(play: Play, seed: Any) -> None:
+    player = play(GuessNumber())
+    player.reset(7)
+    with pytest.raises(ValidationError, match=r"\$\.seed: expected an int from 0 on") as caught:
+        player.reset(seed)
+    assert caught.value.details["path"] == "$.seed"
+    assert player.step(Guess(3)).text  # the episode goes on
+
+
+def test_the_name_of_an_episode_is_text(play: Play) -> None:
+    with pytest.raises(ValidationError, match=r"\$\.episode_id: expected a str, got 5"):
+        play(GuessNumber()).reset(None, 5)  # type: ignore[arg-type]
+
+
+def test_a_description_that_is_none_is_refused(play: Play) -> None:
+    class Wrong(GuessNumber):
+        def describe(self) -> Any:
+            return "guess"
+
+    with pytest.raises(ConfigError, match=r"describe\(\) returned a str; return an EnvironmentMetadata"):
+        play(Wrong()).ask("metadata", {})
+
+
 def test_an_observation_that_the_author_keeps_is_left_as_it_is(play: Play) -> None:
     class Kept(Observation, frozen=True):
         at: int = 0

@@ -53,6 +53,23 @@ def test_an_action_may_be_given_as_such() -> None:
     assert env.step(Guess(1))[1] == 1.0
 
 
+def test_an_action_that_does_not_fit_never_reaches_the_environment() -> None:
+    env = TypedEnv(GuessNumber(highest=1))
+    env.reset()
+    with pytest.raises(ValidationError, match=r"\$\.number: expected int <= 100, got 101"):
+        env.step(Guess(101))
+    assert env.remote_state()["step_count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [(5, "options is a int; pass a dict"), ({"seed": 5}, "options has a seed; pass it as")],
+)
+def test_options_are_a_dict_without_a_seed(options: Any, what: str) -> None:
+    with pytest.raises(ValidationError, match=what):
+        TypedEnv(GuessNumber()).reset(options=options)
+
+
 def test_several_fields_are_a_dict_and_names_are_kept() -> None:
     env = TypedEnv(Walk())
     assert env.observation_space == Dict(
