@@ -57,7 +57,7 @@ class _Parser(argparse.ArgumentParser):
         self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
 
-def _parser(settings: Any) -> _Parser:
+def _parser(options: Any) -> _Parser:
     parser = _Parser(
         prog="python -m openenv_gym.serve",
         usage="%(prog)s TARGET [options]",
@@ -67,7 +67,7 @@ def _parser(settings: Any) -> _Parser:
         allow_abbrev=False,
     )
     parser.add_argument("target", metavar="TARGET", help="what to serve; see above")
-    settings.add_options(parser)
+    options.add_options(parser)
     return parser
 
 
@@ -80,15 +80,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 after a signal, 1 when the server could not run. Wrong options exit with 2.
     """
-    settings_module = importlib.import_module("openenv_gym.servers.settings")
-    parser = _parser(settings_module)
+    options = importlib.import_module("openenv_gym.servers.options")
+    parser = _parser(options)
     known, unknown = parser.parse_known_args(arguments)
     if unknown:
         parser.refuse(unknown)
     given = vars(known)
     target = given.pop("target")
     try:
-        settings = settings_module.ServerSettings.from_text(given)
+        settings = options.settings_from_text(given)
         settings.check_exposure()
     except ConfigError as exc:
         parser.error(exc.message)

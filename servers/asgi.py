@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from openenv_gym.errors import ConfigError
 
 from .app import create_app as routes_of
+from .options import settings_from_values
 from .pool import Pool
 from .settings import ServerSettings, env_variable
 from .targets import Kind, Target, resolve
@@ -37,7 +38,7 @@ def create_app(
         options.setdefault("max_sessions", max_concurrent_envs)
     if not os.environ.get(env_variable("workers")):
         options.setdefault("workers", 0)
-    settings = ServerSettings.from_values({**options, "handover": False})
+    settings = settings_from_values({**options, "handover": False})
     if (settings.token or settings.insecure) and "host" not in options:
         settings = replace(settings, host="0.0.0.0")
     settings.check_exposure()

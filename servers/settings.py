@@ -1,19 +1,16 @@
 """What an environment server can be told: one table, from which options and environment variables derive.
 
 Each field of :class:`ServerSettings` is the option ``--field-name`` of ``python -m openenv_gym.serve`` and
-the environment variable ``OPENENV_FIELD_NAME``. The command line wins over the environment, and that over the
-default. An empty variable counts as unset.
+the environment variable ``OPENENV_FIELD_NAME``; :mod:`.options` reads them.
 """
 
 from __future__ import annotations
 
-import argparse
-import difflib
 import os
 import socket
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from openenv_gym.client.endpoint import is_loopback
@@ -35,7 +32,7 @@ from .kinds import (
     seconds,
 )
 
-__all__ = ["ServerSettings", "add_options", "env_variable", "flag"]
+__all__ = ["ServerSettings", "env_variable", "flag"]
 
 _COUNT = integer(1, 1_000_000)
 _FD = optional(integer(0, 1 << 20, "FD"), "none")
@@ -297,77 +294,6 @@ class ServerSettings:
     def from_wire(cls, values: Mapping[str, Any]) -> ServerSettings:
         """Return the settings that :meth:`to_wire` wrote."""
         return cls(**values)
-
-    @classmethod
-    def from_values(
-        cls, given: Mapping[str, Any], environ: Mapping[str, str] | None = None
-    ) -> ServerSettings:
-        """Return the settings that a program asks for; what it leaves open comes from the environment.
-
-        Args:
-            given: Values by field name.
-            environ: Environment variables; ``None``: those of this process.
-
-        Raises:
-            ConfigError: A name is unknown, a text is not understood, or a value is impossible.
-        """
-        names = [item.name for item in fields(cls)]
-        for name in given:
-            if name not in names:
-                close = difflib.get_close_matches(name, names, 1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
-                raise ConfigError(f"the server has no option {name!r}{hint}", option=name)
-        found = cls.from_text({}, os.environ if environ is None else environ)
-        return replace(found, **given)
-
-    @classmethod
-    def from_text(cls, given: Mapping[str, str], environ: Mapping[str, str] | None = None) -> ServerSettings:
-        """Return the settings that command line and environment ask for.
-
-        Args:
-            given: Texts of the command line by field name.
-            environ: Environment variables; ``None``: those of this process.
-
-        Raises:
-            ConfigError: A text is not understood, or a value is impossible.
-        """
-        environ = os.environ if environ is None else environ
-        values = {}
-        for item in fields(cls):
-            text = given.get(item.name)
-            source = flag(item.name)
-            if text is None:
-                text = environ.get(env_variable(item.name)) or None
-                source = env_variable(item.name)
-            if text is None or (
-                item.name == "uds" and "uds" not in given and given.keys() & {"host", "port"}
-            ):
-                continue
-            try:
-                values[item.name] = item.metadata["kind"].read(text)
-            except ValueError as exc:
-                raise ConfigError(f"{source}: {exc}", option=item.name) from None
-        if "uds" in given and given.keys() & {"host", "port"}:
-            raise ConfigError("--uds and --host or --port exclude each other", option="uds")
-        return cls(**values)
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add every setting to ``parser``; the namespace then holds the texts that were given, and only those."""
-    groups: dict[str, argparse._ArgumentGroup] = {}
-    for item in fields(ServerSettings):
-        about = item.metadata
-        group = groups.get(about["group"]) or parser.add_argument_group(about["group"])
-        groups[about["group"]] = group
-        kind = about["kind"]
-        default = about["shown"] or kind.show(item.default if item.name != "env_kwargs" else {})
-        text = f"{about['help']} [{default}] ({env_variable(item.name)})".replace("%", "%%")
-        if item.name == "insecure":
-            group.add_argument(
-                flag(item.name), action="store_const", const="on", help=text, default=argparse.SUPPRESS
-            )
-        else:
-            group.add_argument(flag(item.name), metavar=kind.metavar, help=text, default=argparse.SUPPRESS)
 
 
 def flag(name: str) -> str:
