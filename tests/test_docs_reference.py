@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import tomllib
 from dataclasses import fields
 from itertools import groupby
 from pathlib import Path
@@ -13,12 +14,14 @@ from starlette.routing import Route
 
 import openenv_gym
 from openenv_gym import errors, testing, wrappers
+from openenv_gym.client import EnvClient
 from openenv_gym.client import settings as client
 from openenv_gym.providers import inprocess, process
 from openenv_gym.servers import problems
 from openenv_gym.servers.app import create_app
 from openenv_gym.servers.settings import ServerSettings, env_variable, flag
 from openenv_gym.servers.targets import resolve
+from openenv_gym.wrappers import vector
 from openenv_gym.wrappers.vector import RemoteVectorEnv
 from tests.tree import ROOT, parse, sources
 
@@ -116,7 +119,23 @@ def test_what_providers_set_themselves_is_listed() -> None:
         assert f"{name}={int(value) if value else value}" in section
 
 
-@pytest.mark.parametrize("name", [*openenv_gym.__all__, *testing.__all__, *wrappers.__all__])
+def test_the_arguments_of_typed_clients_are_these() -> None:
+    parameters = inspect.signature(EnvClient).parameters.values()
+    expected = {item.name: repr(item.default) for item in parameters}
+    section = _section(_page("reference/python.md"), "Typed environments and clients")
+    table = section[section.index("| argument |") :]
+    assert {_code(row[0]): _code(row[1]) for row in _rows(table)} == expected
+
+
+def test_the_extras_are_these() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    rows = _rows(_section(_page("reference/python.md"), "Extras"))
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row[0])} == {
+        *project["optional-dependencies"]
+    }
+
+
+@pytest.mark.parametrize("name", [*openenv_gym.__all__, *testing.__all__, *wrappers.__all__, *vector.__all__])
 def test_every_public_name_has_its_place(name: str) -> None:
     page = _page("reference/python.md")
     assert re.search(rf"`(openenv_gym\.)?{name}\b", page), f"reference/python.md does not say what {name} is"
