@@ -26,6 +26,7 @@ FENCE = re.compile(
     r"^(?:<!-- (?P<note>[^\n]*?) -->\n)?```(?P<language>\w*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
+TO_HEADING = re.compile(r"\]\((?!\w+:)([^)#\s]*)#([^)\s]+)\)")
 DEFAULT_PORT = "8000"
 
 
@@ -159,6 +160,20 @@ def test_relative_links_lead_somewhere(document: str) -> None:
     text = FENCE.sub("", (ROOT / document).read_text(encoding="utf-8"))
     broken = [link for link in LINK.findall(text) if not ((ROOT / document).parent / link).exists()]
     assert broken == []
+
+
+def _anchors(path: Path) -> set[str]:
+    """Return what links to the headings of a document say after the ``#``."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", path.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", _documents())
+def test_links_to_headings_find_them(document: str) -> None:
+    path = ROOT / document
+    links = TO_HEADING.findall(FENCE.sub("", path.read_text(encoding="utf-8")))
+    targets = [(path.parent / name if name else path, anchor) for name, anchor in links]
+    assert [anchor for target, anchor in targets if anchor not in _anchors(target)] == []
 
 
 def test_the_readme_starts_with_the_two_commands() -> None:
