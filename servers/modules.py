@@ -137,6 +137,8 @@ def attribute(module: ModuleType, name: str) -> Callable[..., Any]:
         if not hasattr(value, part):
             close = difflib.get_close_matches(part, [item for item in dir(value) if not item.startswith("_")])
             hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+            if module.__name__ == "__main__":
+                hint = "; the server is a program of its own: put it into a file, and name that"
             raise ConfigError(f"{module.__name__!r} has no {name!r}{hint}")
         value = getattr(value, part)
     if not callable(value):

@@ -58,7 +58,11 @@ def checked_target(target: Any) -> str | None:
         return target
     if isinstance(target, type):
         text = f"{target.__module__}:{target.__qualname__}"
-        raise ConfigError(f"the server imports what it runs: write {text!r}, not the class itself")
+        how = f"write {text!r}, not the class itself"
+        if target.__module__ == "__main__" or "<locals>" in text:  # which no other process can import
+            name = target.__name__
+            how = f"put {name} at the top of a file of its own, my_env.py, and write 'my_env.py:{name}'"
+        raise ConfigError(f"the server imports what it runs: {how}")
     raise ConfigError(f"what to run is a text, such as 'CartPole-v1', not {target!r}")
 
 

@@ -106,6 +106,12 @@ def test_what_to_run_is_a_text() -> None:
     assert checked_target("echo") == "echo"
     with pytest.raises(ConfigError, match="write 'collections:Counter', not the class itself"):
         checked_target(collections.Counter)
+
+    class Local:
+        pass
+
+    with pytest.raises(ConfigError, match="put Local at the top of a file of its own, my_env.py, and write"):
+        checked_target(Local)
     for wrong in ("", 5):
         with pytest.raises(ConfigError, match="is a text"):
             checked_target(wrong)

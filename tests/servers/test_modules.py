@@ -127,6 +127,8 @@ def test_an_attribute_may_be_dotted_and_must_be_callable() -> None:
         modules.attribute(json, "dumbs")
     with pytest.raises(ConfigError, match="is a list; name an environment class"):
         modules.attribute(json, "__all__")
+    with pytest.raises(ConfigError, match="'__main__' has no 'MyEnv'; the server is a program of its own"):
+        modules.attribute(sys.modules["__main__"], "MyEnv")
 
 
 def test_the_only_environment_of_a_module(place: Path) -> None:
