@@ -15,8 +15,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from . import __version__
 from . import spaces as spaces  # its import makes our own spaces known to the wire
-from .client.attributes import RemoteAttributes
-from .client.episode import INTERRUPTED, Episode, Obstacle
+from .client.episode import INTERRUPTED, Episode
 from .client.opening import Opener, take_target
 from .client.secrets import redact
 from .client.settings import take_settings
@@ -27,15 +26,14 @@ from .errors import (
     EnvClosedError,
     EnvironmentMismatchError,
     NotCopyableError,
-    OpenEnvError,
     RemoteProtocolError,
-    ResetNeededError,
     ServerConnectionError,
     SessionLostError,
 )
-from .foreign import ForeignConnection, open_session, translation
+from .foreign import ForeignConnection, translation
 from .protocol.messages import Render, Reset, Step
 from .protocol.values import pack
+from .session_holder import RESET_FAILED, SessionHolder
 
 __all__ = ["RemoteEnv"]
 
@@ -49,7 +47,7 @@ _FLAGS = [
 ]
 
 
-class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
+class RemoteEnv(SessionHolder, gym.Env[Any, Any]):
     """An environment that runs in an environment server.
 
     Made by ``gym.make``: ``openenv/Echo-v0``, ``openenv/Gym-v0`` (``env_id=``), ``openenv/Remote-v0``
@@ -79,10 +77,6 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array", "ansi"]}  # noqa: RUF012 - Gymnasium's own form
 
-    _opener: Opener | None = None
-    _connection: Connection | ForeignConnection | None = None
-    _episode: Episode
-    _closed: bool = False
     _truncate: bool = False
     _last: Any = None
     #: Whether a step has to do more than to return.
@@ -113,13 +107,7 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
         )
         self._truncate = settings.on_error == "truncate"
         self._stopwatch = Stopwatch() if settings.timing else None
-        connection = open_session(self._opener, patient=False)
-        try:
-            self._adopt(connection)
-        except BaseException:
-            connection.close()
-            raise
-        self._connection = connection
+        self._open(patient=False)
 
     # -- the environment
 
@@ -189,7 +177,7 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
         try:
             reply = connection.request(Reset, seeds, packed)
         except BaseException as exc:
-            self._failed(exc, False, (ResetNeededError, "the last reset() failed; call it again"))
+            self._failed(exc, False, RESET_FAILED)
             raise
         finally:
             self._forward()
@@ -226,11 +214,6 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
         if connection is not None:
             connection.close()
         self._forward()
-
-    @property
-    def base_url(self) -> str:
-        """The server's address, without secrets."""
-        return str(self._opener.endpoint) if self._opener is not None else ""
 
     @property
     def step_times(self) -> StepTimes | None:
@@ -272,30 +255,6 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
 
     # -- inside
 
-    def _ask(self, kind: type, *args: Any) -> Any:
-        connection, episode, done = self._connection, self._episode, False
-        if connection is None:
-            self._refuse()
-        try:
-            with connection.lock:
-                if episode.interrupted:
-                    self._refuse()
-                before = episode.live, episode.obstacle
-                if kind in INTERRUPTED:
-                    episode.live, episode.obstacle = False, INTERRUPTED[kind]
-                try:
-                    reply = connection.request(kind, *args)
-                except BaseException as exc:
-                    self._failed(exc, *before)
-                    raise
-                episode.live, episode.obstacle = before
-                done = kind in INTERRUPTED
-            return reply
-        except BaseException:
-            if done:  # an interrupt at the very end: nobody gets the result
-                episode.live, episode.obstacle = False, INTERRUPTED[kind]
-            raise
-
     def _adopt(self, connection: Connection | ForeignConnection) -> None:
         """Take over what the server says of the environment."""
         welcome = connection.welcome
@@ -317,33 +276,6 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
         self.metadata.setdefault("render_modes", [])
         self.render_mode = welcome.render_mode
 
-    def _standing(self) -> Connection | ForeignConnection:
-        """Return a session, a new one if the old is lost."""
-        if self._closed or self._opener is None:
-            self._refuse()
-        connection = self._connection
-        if connection is not None and not connection.over:
-            try:
-                connection.check()
-                return connection
-            except (SessionLostError, ServerConnectionError) as exc:
-                _LOG.warning(
-                    "%s: a new session is opened, the old one is lost: %s", self.base_url, exc.message
-                )
-        self._connection = None
-        connection = open_session(self._opener, patient=True)
-        try:
-            self._adopt(connection)
-        except BaseException:
-            connection.close()
-            raise
-        self._connection = connection
-        return connection
-
-    def _refuse(self) -> NoReturn:
-        kind, message = self._episode.obstacle
-        raise kind(message)
-
     def _step_failed(self, exc: BaseException) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Raise ``exc``, or return the truncated transition that stands for it."""
         self._times = None
@@ -353,27 +285,6 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
         _LOG.warning("%s: the episode is truncated: %s", self.base_url, exc.message)
         facts = {"error": str(exc.code), "message": exc.message, "server": exc.server}
         return copy.deepcopy(self._last), 0.0, False, True, {"openenv": facts}
-
-    def _failed(self, exc: BaseException, live: bool, obstacle: Obstacle) -> None:
-        """Note what a failed request means for the next ones; the rest is what holds if it was answered."""
-        connection, episode = self._connection, self._episode
-        if connection is not None and connection.over:
-            self._connection, episode.live = None, False
-            what = str(exc).partition("\n")[0]
-            text = f"call reset() to start a new session; the last one ended: {what}"
-            episode.obstacle = ResetNeededError, text
-        elif isinstance(exc, OpenEnvError):
-            episode.live, episode.obstacle = live, obstacle
-        self._forward()
-
-    def _malformed(self, exc: Exception) -> RemoteProtocolError:
-        if self._connection is not None:
-            self._connection.drop()
-        self._connection, self._episode.live = None, False
-        self._episode.obstacle = ResetNeededError, "the server sent a reply that cannot be read; call reset()"
-        return RemoteProtocolError(
-            f"{self.base_url} sent a reply that does not fit the protocol: {exc}", server=self.base_url
-        )
 
     def _keep_up(self, observation: Any, timing: list[int] | None) -> None:
         if self._truncate:
@@ -385,10 +296,6 @@ class RemoteEnv(RemoteAttributes, gym.Env[Any, Any]):
                 raise self._malformed(exc) from exc
         if _PRINTED.isEnabledFor(logging.INFO):
             self._forward()
-
-    def _forward(self) -> None:
-        if self._opener is not None:
-            self._opener.forward()
 
 
 def _warn(texts: list[str]) -> None:

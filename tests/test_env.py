@@ -7,7 +7,6 @@ import logging
 import os
 import pickle
 import signal
-import struct
 import subprocess
 import sys
 import threading
@@ -17,7 +16,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
 
@@ -29,7 +27,6 @@ from openenv_gym.errors import (
     AuthenticationError,
     ConfigError,
     EnvClosedError,
-    EnvironmentMismatchError,
     InterruptedStepError,
     InvalidActionError,
     NotCopyableError,
@@ -42,10 +39,9 @@ from openenv_gym.errors import (
     ValueNotCarriedError,
 )
 from openenv_gym.protocol import messages as m
-from openenv_gym.protocol.columns import column_codec
-from openenv_gym.protocol.specs import to_spec
 from openenv_gym.providers.base import _shared
-from tests.client.scripted import Life, ScriptedServer, interrupt_when
+from tests.client.scripted import Life, interrupt_when
+from tests.support.counting import WELCOME, count, counting, scripted
 
 ENVS = "tests.support.testenvs"
 
@@ -60,42 +56,6 @@ def _stop_servers() -> Iterator[None]:
     yield
     for provider in _shared.values():
         provider.stop()
-
-
-# -- against a scripted server: Discrete observations that count the steps
-
-WELCOME = {
-    "target": "Count-v0",
-    "observation_space": to_spec(spaces.Discrete(1000), "observation_space"),
-    "action_space": to_spec(spaces.Discrete(2), "action_space"),
-}
-OBSERVE = column_codec(spaces.Discrete(1000)).encode_one
-
-
-def count(request: Any, life: Life) -> Any:
-    match request:
-        case m.Reset():
-            life.steps = 0
-            return m.Observation(request.id, OBSERVE(np.int64(0)))
-        case m.Step():
-            life.steps += 1
-            return m.Transition(request.id, OBSERVE(np.int64(life.steps)), struct.pack("<d", 1.0), b"\0")
-        case m.Close():
-            return m.Closed(request.id)
-        case m.Render():
-            return m.Frames(request.id, ["frame"])
-        case _:
-            return m.Value(request.id, [None])
-
-
-@contextlib.contextmanager
-def scripted(answer: Any = count, welcome: dict[str, Any] | None = None) -> Iterator[ScriptedServer]:
-    with ScriptedServer(answer=answer, welcome=welcome or WELCOME) as server:
-        yield server
-
-
-def counting(server: ScriptedServer, **kwargs: Any) -> RemoteEnv:
-    return RemoteEnv(base_url=server.base_url, connect_timeout=5, **kwargs)
 
 
 # -- steps
@@ -265,33 +225,6 @@ def test_an_interrupted_render_changes_nothing() -> None:
 # -- failures
 
 
-def test_a_lost_session_is_reported_once_and_reset_opens_another() -> None:
-    with scripted() as server, contextlib.closing(counting(server)) as env:
-        env.reset()
-        server.script.extend(["executed", "kill"])
-        with pytest.raises(SessionLostError):
-            env.step(0)
-        with pytest.raises(ResetNeededError, match=r"call reset\(\) to start a new session"):
-            env.step(0)
-        assert env.reset()[0] == 0
-        assert env.step(0)[0] == 1
-        assert set(server.executed.values()) == {1}
-
-
-def test_a_session_lost_between_episodes_is_replaced_with_a_word(caplog: pytest.LogCaptureFixture) -> None:
-    with scripted() as server, contextlib.closing(counting(server)) as env:
-        env.reset()
-        server.sessions.clear()
-        server.cut_now()
-        connection = env._connection
-        assert connection is not None
-        while connection._channel is not None and connection._channel.attend() >= 0:
-            pass
-        assert env.reset()[0] == 0
-        assert "a new session is opened" in caplog.text
-        assert server.seen == ["hello", "reset", "resume", "hello", "reset"]
-
-
 def test_a_failure_can_be_a_truncation_that_says_so() -> None:
     with scripted() as server, contextlib.closing(counting(server, on_error="truncate")) as env:
         env.reset()
@@ -306,68 +239,6 @@ def test_a_failure_can_be_a_truncation_that_says_so() -> None:
             env.step(0)
         env.reset()
         assert env.step(0)[0] == 1
-
-
-def test_other_spaces_after_a_loss_are_refused() -> None:
-    with scripted() as server, contextlib.closing(counting(server)) as env:
-        env.reset()
-        server._welcome = {**WELCOME, "action_space": to_spec(spaces.Discrete(3), "action_space")}
-        server.script.extend(["request", "kill"])
-        with pytest.raises(SessionLostError):
-            env.step(0)
-        with pytest.raises(EnvironmentMismatchError, match="other spaces than before"):
-            env.reset()
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        {"flags": b""},
-        {"observations": b"1"},
-        {"rewards": b"12"},
-        {"rewards": []},
-        {"infos": []},
-    ],
-)
-def test_a_reply_that_cannot_be_read_ends_the_session(broken: dict[str, Any]) -> None:
-    def answer(request: Any, life: Life) -> Any:
-        reply = count(request, life)
-        if isinstance(reply, m.Transition) and life.hello.session == first[0]:
-            for name, value in broken.items():
-                setattr(reply, name, value)
-        return reply
-
-    first: list[str] = []
-    with scripted(answer) as server, contextlib.closing(counting(server)) as env:
-        first.extend(server.sessions)
-        env.reset()
-        with pytest.raises(RemoteProtocolError, match=r"does not fit the protocol"):
-            env.step(0)
-        env.reset()
-        assert env.step(0)[0] == 1
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_child_gets_a_session_of_its_own() -> None:
-    served = spaces.Discrete(1000)
-    with scripted() as server, contextlib.closing(counting(server)) as env:
-        env.reset()
-        env.step(0)
-        # One connection at a time is served here, so the child must not wait for its own.
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            with contextlib.suppress(SessionLostError):
-                try:
-                    env.step(0)
-                except SessionLostError:
-                    code = 0 if env._connection is None else 2
-                    raise
-            os._exit(code)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        assert env.step(0)[0] == 2
-        assert env.observation_space == served
 
 
 # -- attributes and frames

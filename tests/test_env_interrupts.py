@@ -13,8 +13,8 @@ from openenv_gym.env import RemoteEnv
 from openenv_gym.errors import InterruptedStepError
 from openenv_gym.protocol import messages as m
 from openenv_gym.providers.base import _shared
+from tests.support.counting import counting, scripted
 from tests.support.interrupts import collect_all, interrupter, main_thread_alone
-from tests.test_env import counting, scripted
 
 
 @pytest.fixture(autouse=True)

@@ -32,6 +32,7 @@ ROWS: dict[str, int] = {
     "openenv_gym.registration": 2,
     "openenv_gym.rubrics": 2,
     "openenv_gym.sampling": 2,
+    "openenv_gym.session_holder": 2,
     "openenv_gym.spaces": 2,
     "openenv_gym.testing": 2,
     "openenv_gym.tool_actions": 2,
