@@ -62,6 +62,7 @@ bench: $(VENV)/.test
 	$(PY) -m benchmarks.bench_import
 	$(PY) -m benchmarks.bench_step
 	$(PY) -m benchmarks.bench_vector
+	$(PY) -m benchmarks.bench_typed
 	$(PY) -m benchmarks.soak
 
 clean:

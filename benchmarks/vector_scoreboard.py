@@ -220,7 +220,7 @@ def table(results: dict[str, Any]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("names", nargs="*", choices=[*SUBJECTS, []], help="subjects")
+    parser.add_argument("names", metavar="NAME", nargs="*", choices=[*SUBJECTS, []], help=", ".join(SUBJECTS))
     parser.add_argument("--json", type=Path, help="the file to add results to")
     parser.add_argument("--table", type=Path, help="print this file as a table")
     args = parser.parse_args()
