@@ -100,8 +100,9 @@ def _from_lists(data: Any, spec: Array | None, path: str) -> Any:
         if min(flat) < info.min or max(flat) > info.max:
             raise _wrong(path, spec, f"numbers from {min(flat)} to {max(flat)}")
     try:
-        array = np.array(rows, wanted)
-    except (ValueError, OverflowError) as exc:
+        with np.errstate(over="raise"):
+            array = np.array(rows, wanted)
+    except (ValueError, OverflowError, FloatingPointError) as exc:
         raise _wrong(path, spec, "lists of unequal lengths, or numbers too large") from exc
     empty = array.size == 0 and len(spec.shape) == array.ndim + _lost_axes(array, spec)
     return array.reshape(_empty_shape(array.shape, spec.shape)) if empty else array

@@ -56,6 +56,7 @@ def test_an_array_of_the_right_kind_is_not_copied() -> None:
         (Array("bool", (1,)), [1], "'1' in it"),
         (Array("float32", (2, 2)), [[1, 2], [3]], "unequal lengths"),
         (Array("float64", (1,)), [10**400], "too large"),
+        (Array("float32", (1,)), [1e300], "too large"),
         (Array("float32", (2,)), [1], "shape (1,)"),
         (Array("float32", (2,)), np.zeros(2), "an array of float64"),
         (Array("int64", (2,)), np.zeros(2, np.uint64), "an array of uint64"),
