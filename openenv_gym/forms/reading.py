@@ -125,7 +125,7 @@ def _sequence(space: gs.Sequence, data: Any, path: str) -> Any:
     if not space.stack:
         return items
     out: Any = create_empty_array(feature, len(items))
-    return concatenate(feature, items, out)
+    return concatenate(feature, items, out) if items else out
 
 
 def _graph(space: gs.Graph, data: Any, path: str) -> Any:

@@ -39,6 +39,20 @@ def test_samples_come_back(name: str, seed: int) -> None:
     assert same(value_from_json(space, value), value)
 
 
+@pytest.mark.parametrize(
+    ("feature", "value"),
+    [
+        (gs.Box(0, 1, (2,)), np.empty((0, 2), np.float32)),
+        (gs.Dict(a=gs.Discrete(2), b=Unicode(3)), {"a": np.empty(0, np.int64), "b": ()}),
+        (gs.OneOf([gs.Discrete(2), gs.Discrete(3)]), ()),
+    ],
+)
+def test_nothing_stacked_comes_back(feature: gym.Space[Any], value: Any) -> None:
+    space = gs.Sequence(feature, stack=True)
+    assert value_to_json(space, value) == []
+    assert same(value_from_json(space, []), value)
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_numbers_that_json_has_not_come_back(dtype: Any) -> None:
     space = gs.Box(-np.inf, np.inf, (4,), dtype)
