@@ -227,7 +227,7 @@ class ChoicePart(Part):
 
     def to_value(self, data: Any, path: str) -> Any:
         """See :class:`Part`."""
-        found = self.index.get(_distinct(data))
+        found = self.index.get(_distinct(number_of(data)))
         if found is None:
             raise wrong(path, f"one of {', '.join(map(repr, self.values))}", data)
         return np.int64(found)

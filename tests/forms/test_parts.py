@@ -120,6 +120,7 @@ def test_ints_are_ints_whoever_made_them(value: Any) -> None:
     assert same(RangePart(0, 5).from_value(value, "$"), 3)
     assert same(WholePart(0, None).from_value(value, "$"), 3)
     assert same(RealPart(0, 5).from_value(value, "$"), 3.0)
+    assert same(ChoicePart((1, 3, 5)).to_value(value, "$"), np.int64(1))
     assert same(number_of(value), 3)
 
 
