@@ -14,7 +14,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-__all__ = ["ToolResult", "error_form", "plain", "result_form"]
+__all__ = ["NO_FORM", "SPELLED", "ToolResult", "error_form", "plain", "result_form"]
+
+SPELLED = ("NaN", "Infinity", "-Infinity")
+"""The floats that JSON lacks."""
+NO_FORM = (RecursionError, TypeError, ValueError, OverflowError)
+"""What :func:`plain` raises of a value that has no form in JSON."""
 
 _ENCODER = msgspec.json.Encoder()
 _DEEPEST = 48
@@ -45,7 +50,7 @@ def result_form(value: Any) -> dict[str, Any]:
     """
     try:
         return _form(value)
-    except (RecursionError, TypeError, ValueError, OverflowError) as exc:
+    except NO_FORM as exc:
         return error_form(f"the tool returned what cannot be passed on: {exc}")
 
 
@@ -95,7 +100,8 @@ def _finite(value: Any, depth: int) -> Any:
     if depth > _DEEPEST:
         raise ValueError(f"it is nested more than {_DEEPEST} deep")
     if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+        nan, infinity, minus_infinity = SPELLED
+        return nan if math.isnan(value) else (infinity if value > 0 else minus_infinity)
     if isinstance(value, dict):
         return {key: _finite(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -12,7 +12,7 @@ import msgspec
 from ..errors import ConfigError, ValidationError
 from ..structs import from_map, schema_of
 from .marking import Mark
-from .results import ToolResult
+from .results import NO_FORM, SPELLED, ToolResult, plain
 
 __all__ = ["Signature"]
 
@@ -58,7 +58,8 @@ class Signature:
             "Arguments", fields, kw_only=True, forbid_unknown_fields=not self._open
         )
         self.input_schema = self._input_schema()
-        self.output_schema = _output_schema(returned)
+        self.output_schema, self._wraps = _output_schema(returned)
+        self._results = msgspec.defstruct("Result", [("result", returned)]) if self.output_schema else None
 
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments as the function takes them.
@@ -75,6 +76,24 @@ class Signature:
             ) from None
         known = self._arguments.__struct_fields__
         return {name: getattr(call, name) if name in known else value for name, value in arguments.items()}
+
+    def check(self, result: Any) -> None:
+        """Hold a result against :attr:`output_schema`, which agents were promised.
+
+        Raises:
+            ValidationError: It does not fit.
+        """
+        if self._results is None:
+            return
+        if isinstance(result, ToolResult):
+            result = result.structured_content
+            if self._wraps:
+                result = result.get("result") if isinstance(result, dict) else result
+        try:
+            shown = plain(result)
+        except NO_FORM:  # whoever passes it on says so
+            return
+        from_map(self._results, {"result": shown})
 
     def _input_schema(self) -> dict[str, Any]:
         try:
@@ -98,22 +117,42 @@ def _field(parameter: inspect.Parameter, kind: Any) -> Any:
     return parameter.name, kind, msgspec.field(default_factory=lambda: default)
 
 
-def _output_schema(returned: Any) -> dict[str, Any] | None:
+def _output_schema(returned: Any) -> tuple[dict[str, Any] | None, bool]:
+    """Return the schema of what is returned, and whether that is ``result`` in it."""
     if returned is Any or returned is type(None) or returned is ToolResult:
-        return None
+        return None, False
     try:
-        schema = schema_of(returned)
+        schema = _with_spelled_floats(schema_of(returned))
     except ConfigError:
-        return None
+        return None, False
     definitions = schema.pop("$defs", {})
     schema = definitions.get(str(schema.get("$ref")).removeprefix("#/$defs/"), schema)
-    if schema.get("type") != "object":
+    wraps = schema.get("type") != "object"
+    if wraps:
         if _may_be_object(schema):  # then whether the result is wrapped would depend on the result
-            return None
+            return None, False
         schema = {"type": "object", "properties": {"result": schema}, "required": ["result"]}
-    return {**schema, "$defs": definitions} if definitions else schema
+    return ({**schema, "$defs": definitions} if definitions else schema), wraps
+
+
+def _with_spelled_floats(schema: Any) -> Any:
+    """Return a schema that allows for the floats which JSON lacks, as results spell them."""
+    if not isinstance(schema, dict):
+        return schema
+    shown = dict(schema)
+    for key in ("properties", "$defs"):
+        if key in shown:
+            shown[key] = {name: _with_spelled_floats(part) for name, part in shown[key].items()}
+    for key in ("anyOf", "prefixItems"):
+        if key in shown:
+            shown[key] = [_with_spelled_floats(part) for part in shown[key]]
+    for key in ("items", "additionalProperties"):
+        if key in shown:
+            shown[key] = _with_spelled_floats(shown[key])
+    return {"anyOf": [shown, {"enum": list(SPELLED)}]} if shown == {"type": "number"} else shown
 
 
 def _may_be_object(schema: dict[str, Any]) -> bool:
-    kinds = schema.get("anyOf", [schema])
-    return any(kind.get("type", "object") == "object" and "enum" not in kind for kind in kinds)
+    if "anyOf" in schema:
+        return any(map(_may_be_object, schema["anyOf"]))
+    return schema.get("type", "object") == "object" and not schema.keys() & {"enum", "const"}

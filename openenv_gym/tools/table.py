@@ -14,6 +14,7 @@ from ..errors import (
     ToolNotFoundError,
     ToolTimeoutError,
     UnsupportedError,
+    ValidationError,
 )
 from ..models import Tool
 from .callables import plain_functions
@@ -42,6 +43,20 @@ class _Entry:
             input_schema=self.signature.input_schema,
             output_schema=self.signature.output_schema,
         )
+
+    def checked(self, result: Any) -> Any:
+        """Return a result that is what the signature promises."""
+        try:
+            self.signature.check(result)
+        except ValidationError as exc:
+            name = self.tool.name
+            raise ToolFailedError(
+                f"tool {name!r} returned what its annotation does not allow: {exc.message}; mend the tool, or"
+                " annotate it '-> Any'",
+                tool=name,
+                type=type(result).__name__,
+            ) from None
+        return result
 
 
 class ToolTable:
@@ -128,7 +143,7 @@ class ToolTable:
         Raises:
             ToolNotFoundError: There is none of that name.
             ValidationError: The arguments do not fit; ``details["path"]`` names the field.
-            ToolFailedError: It raised.
+            ToolFailedError: It raised, or returned what its annotation does not allow.
             ToolTimeoutError: It overran (of an awaitable).
             ServerConnectionError: Its mounted server is gone (of an awaitable).
         """
@@ -139,14 +154,14 @@ class ToolTable:
             return self._mounted.call(name, arguments or {}, timeout)
         bound = entry.signature.bind(arguments or {})
         if inspect.iscoroutinefunction(entry.function):
-            return _finish(name, lambda: entry.function(**bound), self.timeout_of(name, timeout))
+            return _finish(entry, lambda: entry.function(**bound), self.timeout_of(name, timeout))
         try:
             result = entry.function(**bound)
         except (Exception, SystemExit) as exc:
             raise _failed(name, exc) from exc
         if inspect.isawaitable(result):
-            return _finish(name, lambda: result, self.timeout_of(name, timeout))
-        return result
+            return _finish(entry, lambda: result, self.timeout_of(name, timeout))
+        return entry.checked(result)
 
     def call(
         self, name: str, arguments: Mapping[str, Any] | None = None, timeout: float | None = None
@@ -210,11 +225,11 @@ def _check_unique(tools: Iterable[Tool]) -> None:
         names.add(tool.name)
 
 
-async def _finish(name: str, begin: Callable[[], Awaitable[Any]], timeout: float | None) -> Any:
-    limit = asyncio.timeout(timeout)
+async def _finish(entry: _Entry, begin: Callable[[], Awaitable[Any]], timeout: float | None) -> Any:
+    name, limit = entry.tool.name, asyncio.timeout(timeout)
     try:
         async with limit:
-            return await begin()
+            result = await begin()
     except (Exception, SystemExit) as exc:
         if limit.expired():
             raise ToolTimeoutError(
@@ -224,6 +239,7 @@ async def _finish(name: str, begin: Callable[[], Awaitable[Any]], timeout: float
                 timeout=timeout,
             ) from None
         raise _failed(name, exc) from exc
+    return entry.checked(result)
 
 
 def _run(name: str, result: Awaitable[Any]) -> Any:

@@ -4,6 +4,7 @@ import enum
 import math
 from typing import Annotated, Any, Literal
 
+import jsonschema
 import msgspec
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from openenv_gym.errors import ConfigError, ValidationError
 from openenv_gym.models import Array
 from openenv_gym.tools.marking import Mark
-from openenv_gym.tools.results import ToolResult
+from openenv_gym.tools.results import ToolResult, result_form
 from openenv_gym.tools.signature import Signature
 
 
@@ -103,10 +104,14 @@ def test_parameters_without_annotation_take_anything() -> None:
 
 
 def _returns(annotation: Any) -> dict[str, Any] | None:
+    return _signature(annotation).output_schema
+
+
+def _signature(annotation: Any) -> Signature:
     def function() -> None: ...
 
     function.__annotations__ = {"return": annotation}
-    return Signature(function, Mark("f")).output_schema
+    return Signature(function, Mark("f"))
 
 
 def test_results_that_are_no_objects_are_wrapped_in_their_schema() -> None:
@@ -126,6 +131,68 @@ def test_results_that_are_no_objects_are_wrapped_in_their_schema() -> None:
 @pytest.mark.parametrize("kind", [Any, None, dict[str, int] | None, Point | int, np.ndarray, ToolResult])
 def test_results_of_no_one_form_have_no_schema(kind: Any) -> None:
     assert _returns(kind) is None
+
+
+_FITTING: list[tuple[Any, Any]] = [
+    (int, 3),
+    (int, np.int64(3)),
+    (float, 3),
+    (float, np.float32(1.5)),
+    (float, math.nan),
+    (list[float], [1.0, -math.inf]),
+    (list[float], np.ones(3)),
+    (dict[str, float], {"a": math.inf}),
+    (tuple[int, float], (1, math.nan)),
+    (float | None, math.nan),
+    (Annotated[float, msgspec.Meta(ge=0)], 1.0),
+    (bytes, b"abc"),
+    (dict[int, int], {1: 2}),
+    (set[int], {1, 2}),
+    (Point, Point(1)),
+    (Point, {"x": 1}),
+    (list[Point], [Point(1)]),
+    (Colour, Colour.RED),
+    (Literal["a"], "a"),
+    (int | None, None),
+    (int, ToolResult(structured_content={"result": 3})),
+    (Point, ToolResult(structured_content={"x": 3})),
+]
+
+
+@pytest.mark.parametrize(("kind", "result"), _FITTING, ids=str)
+def test_a_result_that_fits_passes_and_conforms_to_the_schema(kind: Any, result: Any) -> None:
+    signature = _signature(kind)
+    signature.check(result)
+    assert signature.output_schema is not None
+    jsonschema.validate(result_form(result)["structured_content"], signature.output_schema)
+
+
+@pytest.mark.parametrize(
+    ("kind", "result", "path"),
+    [
+        (int, "a", "$.result"),
+        (int, 3.5, "$.result"),
+        (float, "x", "$.result"),
+        (str, None, "$.result"),
+        (list[int], [1, "a"], "$.result[1]"),
+        (Point, {"x": "a"}, "$.result.x"),
+        (int, ToolResult(data=3), "$.result"),
+        (int, ToolResult(structured_content={"sum": 3}), "$.result"),
+        (Point, ToolResult(), "$.result"),
+    ],
+)
+def test_a_result_that_does_not_fit_is_refused(kind: Any, result: Any, path: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        _signature(kind).check(result)
+    assert caught.value.details["path"] == path
+
+
+def test_a_result_that_nothing_was_said_of_or_that_has_no_form_passes() -> None:
+    _signature(Any).check(object())
+    deep: list[Any] = []
+    for _ in range(100):
+        deep = [deep]
+    _signature(list[Any]).check(deep)
 
 
 def test_recursive_types_keep_their_definition() -> None:

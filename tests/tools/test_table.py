@@ -115,6 +115,19 @@ def test_a_tool_that_raises_is_an_error_that_names_both() -> None:
     assert caught.value.details == {"tool": "fail", "type": "ZeroDivisionError"}
 
 
+def test_a_result_that_is_not_what_was_promised_is_a_failure_of_the_tool() -> None:
+    def count() -> int:
+        return "three"  # type: ignore[return-value]
+
+    async def later() -> int:
+        return "three"  # type: ignore[return-value]
+
+    for function in (count, later):
+        with pytest.raises(ToolFailedError, match=r"expected int, got str.*'-> Any'") as caught:
+            ToolTable([function]).call(function.__name__)
+        assert caught.value.details == {"tool": function.__name__, "type": "str"}
+
+
 def test_a_coroutine_that_overruns_is_cancelled() -> None:
     with pytest.raises(
         ToolTimeoutError, match=r"'wait' did not return within 0\.01 s; give it more"
