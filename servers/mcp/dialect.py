@@ -100,7 +100,8 @@ class Dialect:
         match method:
             case "openenv/session/create":
                 held = own or await self._sessions.open(ttl=self._settings.http_session_ttl)
-                return {"session_id": held.id}
+                with self._sessions.use(held):
+                    return {"session_id": held.id}
             case "openenv/session/close":
                 return await self._close(params, own)
             case "tools/list":

@@ -7,7 +7,9 @@ and a WebSocket, is OpenEnv's dialect (:mod:`.dialect`).
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from collections.abc import Coroutine
 from typing import Any
 
 from starlette.requests import Request
@@ -28,6 +30,9 @@ from .rpc import PARSE_ERROR, SERVER_ERROR, RpcError, failure
 from .streamable import SESSION, VERSION, Streamable
 
 __all__ = ["McpEndpoint"]
+
+_LEFT = 499
+"""Nobody gets to see it but access logs."""
 
 
 class McpEndpoint:
@@ -66,7 +71,7 @@ class McpEndpoint:
             return _json(failure(None, RpcError(PARSE_ERROR, text)), 400 if standard else 200)
         if standard or (isinstance(message, dict) and message.get("method") == "initialize"):
             return await self._streamable.post(request, message)
-        return _json(await self.dialect.answer(message))
+        return await _unless_left(request, self.dialect.answer(message))
 
     async def _websocket(self, websocket: WebSocket) -> None:
         try:
@@ -108,6 +113,20 @@ class McpEndpoint:
             await _say(websocket, answer)
             if held.peer.ended.done():
                 return
+
+
+async def _unless_left(request: Request, answering: Coroutine[Any, Any, dict[str, Any]]) -> Response:
+    """Return an answer; whose client leaves is not waited for, and nothing more begins on its behalf."""
+    answer = asyncio.create_task(answering)
+    leaving = asyncio.ensure_future(request.receive())  # the body has come, so there is nothing else to come
+    try:
+        await asyncio.wait((answer, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if answer.done():
+            return _json(answer.result())
+        return Response(status_code=_LEFT)
+    finally:
+        for task in (answer, leaving):
+            task.cancel()
 
 
 async def _say(websocket: WebSocket, answer: Any) -> None:

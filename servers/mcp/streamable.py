@@ -30,7 +30,7 @@ from ..openenv.text import write_json
 from ..problems import status_of
 from ..settings import ServerSettings
 from .agent import LATEST, VERSIONS, Agent
-from .rpc import INVALID_PARAMS, INVALID_REQUEST, RpcError, failure, from_error, success
+from .rpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RpcError, failure, from_error, success
 
 __all__ = ["SESSION", "VERSION", "Streamable"]
 
@@ -56,6 +56,9 @@ class _RefusedError(Exception):
         self.error = error
 
 
+_Call = asyncio.Task[dict[str, Any]]
+
+
 class _Line:
     """What the transport keeps of a session: its agent, who listens, and which calls run."""
 
@@ -65,23 +68,18 @@ class _Line:
         self.calls: dict[Any, _Call] = {}
 
     def begin(self, request_id: Any, work: Coroutine[Any, Any, dict[str, Any]]) -> _Call:
-        """Begin a call, and know it while it runs."""
-        call = self.calls[request_id] = _Call(work)
+        """Begin a call, and know it while it runs.
+
+        One that is cancelled before its turn has come is not carried out; of any other the result is dropped.
+        """
+        call = self.calls[request_id] = asyncio.create_task(work)
 
         def forget(_: Any) -> None:
             if self.calls.get(request_id) is call:
                 del self.calls[request_id]
 
-        call.task.add_done_callback(forget)
+        call.add_done_callback(forget)
         return call
-
-
-class _Call:
-    """A call that runs. A client that cancels it gets no response; the environment carries it out."""
-
-    def __init__(self, work: Coroutine[Any, Any, dict[str, Any]]) -> None:
-        self.task = asyncio.create_task(work)
-        self.cancelled = asyncio.Event()
 
 
 class Streamable:
@@ -190,9 +188,10 @@ class Streamable:
                 raise _RefusedError(400, RpcError(INVALID_REQUEST, text))
             self._notified(line, message)
             return Response(status_code=202)
+        call = line.begin(message["id"], self._answered(line, message))
         if message["method"] == "tools/call" and _takes_events(request):
-            return _stream(self._call(line, line.begin(message["id"], self._answered(line, message))))
-        answer = await self._answered(line, message)
+            return _stream(self._call(line, call))
+        answer = await _awaited(call, message)
         if line.agent.changed and line.listener is not None:
             line.agent.changed = False
             line.listener.put_nowait(_CHANGED)
@@ -202,7 +201,9 @@ class Streamable:
         answers: list[Any] = []
         for message in messages:
             if _is_request(message):
-                answers.append(await self._answered(line, message))
+                answers.append(
+                    await _awaited(line.begin(message["id"], self._answered(line, message)), message)
+                )
             elif isinstance(message, dict) and _is_note(message):
                 self._notified(line, message)
             else:
@@ -212,9 +213,9 @@ class Streamable:
     def _notified(self, line: _Line, message: dict[str, Any]) -> None:
         if message.get("method") == "notifications/cancelled":
             params = message.get("params")
-            call = line.calls.get(params.get("requestId")) if isinstance(params, dict) else None
-            if call is not None:
-                call.cancelled.set()
+            request_id = params.get("requestId") if isinstance(params, dict) else None
+            if isinstance(request_id, str | int) and request_id in line.calls:
+                line.calls[request_id].cancel()
 
     async def _answered(self, line: _Line, message: dict[str, Any]) -> dict[str, Any]:
         held = line.agent.held
@@ -230,22 +231,16 @@ class Streamable:
 
     async def _call(self, line: _Line, call: _Call) -> AsyncIterator[bytes]:
         """Yield the events of a call's stream. The call goes on when nobody reads them."""
-        cancelled = asyncio.create_task(call.cancelled.wait())
-        try:
-            while not call.task.done():
-                done, _ = await asyncio.wait(
-                    (call.task, cancelled), timeout=_HEARTBEAT, return_when=asyncio.FIRST_COMPLETED
-                )
-                if cancelled in done:
-                    return
-                if not done:
-                    yield _COMMENT
-        finally:
-            cancelled.cancel()
+        while not call.done():
+            done, _ = await asyncio.wait((call,), timeout=_HEARTBEAT)
+            if not done:
+                yield _COMMENT
+        if call.cancelled():
+            return
         if line.agent.changed:
             line.agent.changed = False
             yield _event(_CHANGED)
-        yield _event(call.task.result())
+        yield _event(call.result())
 
     async def _listen(self, line: _Line) -> AsyncIterator[bytes]:
         """Yield what the server has to say until the session ends, or another stream takes over."""
@@ -271,6 +266,14 @@ class Streamable:
             ended.remove_done_callback(end)
             if line.listener is mine:
                 line.listener = None
+
+
+async def _awaited(call: _Call, message: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer to a request that gets one whatever happens, as HTTP wants it."""
+    await asyncio.wait((call,))
+    if call.cancelled():
+        return failure(message["id"], RpcError(INTERNAL_ERROR, "the client cancelled this request"))
+    return call.result()
 
 
 async def _heard(queue: asyncio.Queue[dict[str, Any] | None]) -> bytes | None:

@@ -113,6 +113,8 @@ class HttpSessions:
         with self._sessions.use(held):
             async with held.turn:
                 try:
+                    if await request.is_disconnected():
+                        raise RemoteProtocolError("the client left before its turn; nothing was executed")
                     response = answer(await work(held))
                 except OpenEnvError as exc:
                     response = failure(exc, *(where or ("body",)))

@@ -85,7 +85,7 @@ class Sessions:
         held = Held(str(uuid.uuid4()), peer, ttl)
         self._held[held.id] = held
         peer.ended.add_done_callback(lambda ended: self._ended(held, ended.result()))
-        self._rest(held)
+        self._live_on(held)
         return held
 
     async def renew(self, held: Held) -> None:
@@ -125,7 +125,8 @@ class Sessions:
             yield held
         finally:
             held.users -= 1
-            self._rest(held)
+            self._offer(held)
+            self._live_on(held)
 
     async def close(self, held: Held) -> None:
         """End a session and forget it."""
@@ -144,8 +145,7 @@ class Sessions:
         if not held.claimed and held.users == 0 and reason.code is ErrorCode.SESSION_LOST:
             self._forget(held, reason.message)
 
-    def _rest(self, held: Held) -> None:
-        self._offer(held)
+    def _live_on(self, held: Held) -> None:
         if held.users == 0 and held.ttl is not None and held.id in self._held:
             loop = asyncio.get_running_loop()
             held.timer = loop.call_later(held.ttl, self._expire, held)

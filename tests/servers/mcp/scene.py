@@ -81,6 +81,7 @@ class LocalPeer:
         self.resets = 0
         self.asked: list[str] = []
         self.offered = False
+        self.begun = 0
         self._executor = ThreadPoolExecutor(1)
         self._player = Player(self.kind())
 
@@ -123,7 +124,12 @@ class LocalPeer:
     async def _do(self, work: Callable[..., Any], *arguments: Any) -> Any:
         if self.ended.done():
             raise copy.copy(self.ended.result())
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
+
+        def begin() -> Any:
+            self.begun += 1
+            return work(*arguments)
+
+        return await asyncio.get_running_loop().run_in_executor(self._executor, begin)
 
 
 class Scene:

@@ -60,6 +60,23 @@ def test_a_failure_has_the_words_of_openenv(monkeypatch: pytest.MonkeyPatch) -> 
     assert "there are: add, " in unknown["error"]["data"]
 
 
+def test_a_session_that_was_made_yields_its_slot_until_somebody_uses_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene(monkeypatch)
+    dialect = scene.endpoint.dialect
+
+    async def create() -> None:
+        session_id = (await dialect.answer(call("openenv/session/create")))["result"]["session_id"]
+        offered = [scene.peers.opened[0].offered]
+        await dialect.answer(call("tools/list", session_id=session_id))
+        offered.append(scene.peers.opened[0].offered)
+        assert offered == [True, False]
+        await dialect.answer(call("openenv/session/close", session_id=session_id))
+
+    asyncio.run(create())
+
+
 def test_closing_an_attached_session_waits_for_its_websocket(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = Scene(monkeypatch)
     dialect = scene.endpoint.dialect

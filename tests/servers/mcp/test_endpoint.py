@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -171,6 +172,40 @@ def test_sessions_of_the_dialect_keep_their_episode(http: TestClient, scene: Sce
         assert again["code"] == -32602 and again["message"] == f"Unknown session_id: {session_id}"
     missing = http.post("/mcp", json=call("openenv/session/close")).json()["error"]
     assert missing == {"code": -32602, "message": "Invalid params - 'session_id' is required", "data": None}
+
+
+def test_a_call_of_the_dialect_whose_client_left_before_its_turn_is_not_carried_out(scene: Scene) -> None:
+    async def work() -> None:
+        dialect = scene.endpoint.dialect
+        made = await dialect.answer(call("openenv/session/create"))
+        session = made["result"]["session_id"]
+        (peer,) = scene.peers.opened
+        first = asyncio.ensure_future(
+            dialect.answer(call("tools/call", name="wait", arguments={"seconds": 0.5}, session_id=session))
+        )
+        while not peer.begun:
+            await asyncio.sleep(0)
+        body = json.dumps(call("tools/call", name="learn", session_id=session)).encode()
+        parts: asyncio.Queue[Any] = asyncio.Queue()
+        parts.put_nowait({"type": "http.request", "body": body})
+        scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "headers": []}
+        sent: list[Any] = []
+
+        async def send(event: Any) -> None:
+            sent.append(event)
+
+        asking = asyncio.ensure_future(scene.app(scope, parts.get, send))
+        while peer.asked.count("tools/call") < 2:
+            await asyncio.sleep(0)
+        parts.put_nowait({"type": "http.disconnect"})
+        await asking
+        assert sent[0]["status"] == 499
+        await first
+        listed = await dialect.answer(call("tools/list", session_id=session))
+        assert "learned" not in json.dumps(listed)
+        await dialect.answer(call("openenv/session/close", session_id=session))
+
+    asyncio.run(work())
 
 
 def test_a_full_server_says_so_in_both_languages(http: TestClient, scene: Scene) -> None:

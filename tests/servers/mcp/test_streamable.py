@@ -232,18 +232,44 @@ def test_a_cancelled_call_gets_no_response_and_is_carried_out(scene: Scene) -> N
     async def work(client: _Client) -> None:
         answer = await client.post(call("tools/call", "slow", name="wait", arguments={"seconds": 0.1}))
         parts = asyncio.ensure_future(_all(answer.body_iterator))
-        await asyncio.sleep(0)
-        cancel = {
-            "jsonrpc": "2.0",
-            "method": "notifications/cancelled",
-            "params": {"requestId": "slow"},
-        }
-        assert (await client.post(cancel)).status_code == 202
+        (peer,) = scene.peers.opened
+        while peer.begun < 3:  # a reset, metadata, the call
+            await asyncio.sleep(0)
+        assert (await client.post(_cancel("slow"))).status_code == 202
         assert await parts == []
         counted = await client.post(call("tools/call", name="count"), accept="application/json")
         assert json.loads(counted.body)["result"]["structuredContent"] == {"result": 2}
 
     _play(scene, work)
+
+
+def _cancel(request_id: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request_id}}
+
+
+@pytest.mark.parametrize("accept", ["application/json", EVENTS["accept"]])
+def test_a_call_that_is_cancelled_before_its_turn_is_not_carried_out(scene: Scene, accept: str) -> None:
+    async def work(client: _Client) -> None:
+        await client.post(call("tools/call", "first", name="wait", arguments={"seconds": 0.5}))
+        second = asyncio.ensure_future(client.post(call("tools/call", "second", name="learn"), accept=accept))
+        (peer,) = scene.peers.opened
+        while peer.asked.count("tools/call") < 2:
+            await asyncio.sleep(0)
+        await client.post(_cancel("second"))
+        answer = await second
+        if accept == "application/json":
+            assert json.loads(answer.body)["error"]["message"] == "the client cancelled this request"
+        else:
+            assert await _all(answer.body_iterator) == []
+        listed = await client.post(call("tools/list"))
+        assert b"learned" not in listed.body
+
+    _play(scene, work)
+
+
+@pytest.mark.parametrize("request_id", ["other", 7, None, [1], {}])
+def test_who_cancels_what_does_not_run_changes_nothing(http: TestClient, request_id: Any) -> None:
+    assert http.post("/mcp", json=_cancel(request_id), headers=_begin(http)).status_code == 202
 
 
 async def _all(parts: AsyncIterator[bytes]) -> list[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -86,6 +87,58 @@ def test_f109_reset_and_steps_share_a_session_by_the_cookie() -> None:
         assert house.hellos() == 1
 
     _story(tell, _counting())
+
+
+def test_a_request_whose_client_left_before_its_turn_is_not_carried_out() -> None:
+    async def tell(house: _House) -> None:
+        await house.web.post("/reset")
+        (held,) = house.sessions._held.values()
+        await held.turn.acquire()
+        leaving = _Leaving("/step", {"action": {}}, held.id)
+        asking = asyncio.ensure_future(house.app(leaving.scope, leaving.receive, leaving.send))
+        while not leaving.gone:
+            await asyncio.sleep(0)
+        held.turn.release()
+        await asking
+        assert not any(isinstance(request, m.Step) for request in house.pool.asked)
+        assert (await house.web.post("/step", json={"action": {}})).status_code == 200
+
+    _story(tell)
+
+
+def test_a_session_whose_client_left_before_the_first_reset_is_closed() -> None:
+    async def tell(house: _House) -> None:
+        leaving = _Leaving("/reset", {})
+        await house.app(leaving.scope, leaving.receive, leaving.send)
+        assert house.sessions._held == {}
+
+    _story(tell)
+
+
+class _Leaving:
+    """A request whose client is gone when the body has come."""
+
+    def __init__(self, path: str, body: Any, session: str = "") -> None:
+        headers = [(HEADER.lower().encode(), session.encode())] if session else []
+        self.scope: Any = {
+            "type": "http",
+            "method": "POST",
+            "path": path,
+            "query_string": b"",
+            "headers": headers,
+            "scheme": "http",
+        }
+        self._body = json.dumps(body).encode()
+        self.gone = False
+
+    async def receive(self) -> Any:
+        if self.gone:
+            return {"type": "http.disconnect"}
+        self.gone = True
+        return {"type": "http.request", "body": self._body}
+
+    async def send(self, event: Any) -> None:
+        pass
 
 
 def test_the_header_does_as_well_and_goes_before_the_cookie() -> None:

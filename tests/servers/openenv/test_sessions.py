@@ -83,7 +83,7 @@ def test_time_stands_still_while_a_session_is_used() -> None:
 def test_a_session_whose_client_never_came_back_is_offered_while_no_request_runs() -> None:
     async def tell(pool: FakePool, sessions: Sessions) -> None:
         held = await sessions.open(ttl=10.0)
-        offered = []
+        offered = [len(pool.offered)]
         with sessions.use(held):
             offered.append(len(pool.offered))
         offered.append(len(pool.offered))
@@ -92,7 +92,7 @@ def test_a_session_whose_client_never_came_back_is_offered_while_no_request_runs
         with sessions.use(held):
             pass
         offered.append(len(pool.offered))
-        assert offered == [0, 1, 0, 0]
+        assert offered == [0, 0, 1, 0, 0]
         await sessions.close(held)
 
     _story(tell)
