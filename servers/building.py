@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -29,7 +30,7 @@ from .native import Native, build_native, native_facts
 from .settings import ServerSettings
 from .stages import Desk, Plan, Stage
 from .targets import Target
-from .typed_stage import build_typed, face_facts
+from .typed_stage import about, build_typed, told_about
 
 __all__ = ["check_hello", "limits_of", "plan_of"]
 
@@ -38,16 +39,24 @@ _SESSION = re.compile("[0-9a-f]{32}")
 
 def plan_of(settings: ServerSettings, target: Target) -> Plan:
     """Return how the seats of a host work under ``settings``."""
+    told = threading.Event()
 
     def build(hello: m.Hello, desk: Desk) -> tuple[Stage, dict[str, Any]]:
+        tell = not (told.is_set() or hello.env_kwargs or hello.render_mode)
+        stage, facts = build_stage(hello, desk, tell)
+        if "about" in facts:
+            told.set()
+        return stage, facts
+
+    def build_stage(hello: m.Hello, desk: Desk, tell: bool) -> tuple[Stage, dict[str, Any]]:
         kwargs = _checked_kwargs(settings, hello, desk.local)
         if hello.native:
             return _build_native(settings, target, hello, kwargs)
         make = partial(_make, target, hello, kwargs)
         if hello.face == "typed":
-            return build_typed(settings, target, make)
+            return build_typed(settings, target, make, tell=tell)
         if hello.lanes == 1 and hello.autoreset == "disabled" and "lanes" not in hello.capabilities:
-            return _build_lane(settings, target, hello, make)
+            return _build_lane(settings, target, hello, make, tell)
         if hello.lanes > 1 and target.is_exclusive():
             raise CapacityError(
                 f"{target.name!r} allows one instance in a process (concurrency_safe = False), and"
@@ -60,8 +69,7 @@ def plan_of(settings: ServerSettings, target: Target) -> Plan:
     def describe() -> dict[str, Any]:
         env = target.build(dict(settings.env_kwargs), render_mode=None, time_limit=True)
         try:
-            facts = facts_of(env, target.name, target.spec())
-            return {**facts, **face_facts(face_of(env, target.name))}
+            return about(face_of(env, target.name), facts_of(env, target.name, target.spec()))
         finally:
             env.close()
 
@@ -150,12 +158,19 @@ def _make(target: Target, hello: m.Hello, kwargs: list[dict[str, Any]], lane: in
 
 
 def _build_lane(
-    settings: ServerSettings, target: Target, hello: m.Hello, make: Callable[[int], gym.Env[Any, Any]]
+    settings: ServerSettings,
+    target: Target,
+    hello: m.Hello,
+    make: Callable[[int], gym.Env[Any, Any]],
+    tell: bool,
 ) -> tuple[Stage, dict[str, Any]]:
     env = make(0)
     try:
         kind = TimedLane if "timing" in hello.capabilities else Lane
-        return kind(env, attributes=settings.attributes), facts_of(env, target.name, target.spec())
+        facts = facts_of(env, target.name, target.spec())
+        if tell:
+            facts |= told_about(face_of(env, target.name), facts)
+        return kind(env, attributes=settings.attributes), facts
     except BaseException:
         env.close()
         raise

@@ -94,7 +94,7 @@ class Drain(msgspec.Struct, tag=True):
 
 
 class Opened(msgspec.Struct, tag=True):
-    """Worker to parent: the environment is built; ``facts`` is what ``welcome`` said of it."""
+    """Worker to parent: the environment is built; ``facts``: a description of it, if it was the first."""
 
     session: str
     facts: Any

@@ -214,8 +214,7 @@ class Pool:
     def _received(self, worker: Worker, message: c.Message) -> None:
         match message:
             case c.Opened(facts=facts):
-                if facts and facts.get("schemas"):
-                    self._facts = self._facts or facts
+                self._facts = self._facts or facts
             case c.Detached(session=session):
                 if (record := self.records.living.get(session)) is not None:
                     record.detached = True

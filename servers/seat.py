@@ -195,6 +195,7 @@ class Seat:
         self._many = hello.lanes > 1
         self._stage = stage
         self._stage_answer = stage.answer
+        self._report("opened", facts.pop("about", None))
         self._welcome = m.Welcome(
             session=self.session,
             token=hello.token,
@@ -203,7 +204,6 @@ class Seat:
             server=self.plan.server,
             **facts,
         )
-        self._report("opened", facts)
         if not self._arrivals:
             try:
                 self._say(self._welcome)

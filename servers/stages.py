@@ -53,7 +53,8 @@ class Plan:
     """How the seats of a host work.
 
     Attributes:
-        build: Makes a stage and says what it is: ``build(hello, desk) -> stage, facts``.
+        build: Makes a stage and says what it is: ``build(hello, desk) -> stage, facts``. ``about`` in the
+            facts is what ``describe`` returns, where that came along; the rest is for ``welcome``.
         describe: Builds an environment with the server's own arguments, says what it is, closes it.
         grace: Seconds that a lost connection may take to come back.
         limits: What ``welcome`` tells the client.

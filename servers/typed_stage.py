@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any
@@ -22,8 +23,9 @@ from .lane_threads import LaneThreads, OneThread, Runner
 from .settings import ServerSettings
 from .targets import Target
 
-__all__ = ["TypedStage", "build_typed", "face_facts"]
+__all__ = ["TypedStage", "about", "build_typed", "face_facts", "told_about"]
 
+_LOG = logging.getLogger("openenv_gym.server")
 _GRACE = 0.5
 """Seconds that a tool which keeps its deadline itself may take to say so."""
 _CLOSING = 10.0
@@ -32,9 +34,11 @@ _LONGEST = 1e9
 
 
 def build_typed(
-    settings: ServerSettings, target: Target, make: Callable[[int], gym.Env[Any, Any]]
+    settings: ServerSettings, target: Target, make: Callable[[int], gym.Env[Any, Any]], *, tell: bool = False
 ) -> tuple[TypedStage, dict[str, Any]]:
     """Build an environment that shows itself as maps; return it and what ``welcome`` says of it.
+
+    With ``tell``, ``about`` in the latter is what the server will answer to those who ask about it.
 
     Where there are tools, it gets a thread of its own, so that somebody is left to say that one overran.
     """
@@ -45,6 +49,8 @@ def build_typed(
         try:
             face = face_of(env, target.name)
             facts = {**facts_of(env, target.name, target.spec()), **face_facts(face)}
+            if tell:
+                facts |= told_about(face, facts)
         except BaseException:
             env.close()
             raise
@@ -64,6 +70,20 @@ def face_facts(face: Face) -> dict[str, Any]:
         "schemas": pack(face.schemas(), "schemas"),
         "capabilities": ["typed", "tools"] if face.has_tools else ["typed"],
     }
+
+
+def about(face: Face, facts: dict[str, Any]) -> dict[str, Any]:
+    """Return all that can be said of an environment, packed: ``facts``, its face, what it says of itself."""
+    return {**facts, **face_facts(face), "own": pack(face.ask("metadata", {}), "metadata")}
+
+
+def told_about(face: Face, facts: dict[str, Any]) -> dict[str, Any]:
+    """Return :func:`about` as ``about``, and nothing where that fails, for a session does not need it."""
+    try:
+        return {"about": about(face, facts)}
+    except Exception as exc:
+        _LOG.info("the environment could not be described in passing: %r", exc)
+        return {}
 
 
 class _BusyError(TimeoutError):

@@ -1,8 +1,7 @@
-"""What ``/metadata``, ``/schema`` and the documents say of the environment; it is asked once."""
+"""What ``/metadata``, ``/schema`` and the documents say of the environment."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
@@ -50,7 +49,7 @@ class About:
     """Facts of the environment, in JSON's terms or nearly so.
 
     Args:
-        pool: Builds an environment when the first question comes.
+        pool: Builds an environment when the first question comes, unless a session described its own.
         settings: The server's settings.
         target: What is served.
     """
@@ -59,12 +58,10 @@ class About:
         self._pool = pool
         self._settings = settings
         self._target = target
-        self._lock = asyncio.Lock()
-        self._said: dict[str, Any] | None = None
 
     async def name(self) -> str:
         """Return the environment's name."""
-        return str((await self._own())["name"])
+        return str((await self._facts())["own"]["name"])
 
     async def metadata(self) -> dict[str, Any]:
         """Return the environment's description of itself, and what the server knows of it.
@@ -72,10 +69,9 @@ class About:
         Raises:
             OpenEnvError: The environment could not be built.
         """
-        own = await self._own()
         facts = await self._facts()
         return {
-            **own,
+            **facts["own"],
             "target": self._target.name,
             "taken_as": self._target.how,
             "server": f"openenv_gym {openenv_gym.__version__}",
@@ -103,13 +99,6 @@ class About:
             "spaces": {kind: space_form(space) for kind, space in spaces.items()},
             "values": {kind: space_schema(space) for kind, space in spaces.items()},
         }
-
-    async def _own(self) -> dict[str, Any]:
-        async with self._lock:
-            if self._said is None:
-                async with visit(self._pool, self._settings) as peer:
-                    self._said = dict(await peer.ask("metadata"))
-            return self._said
 
     async def _facts(self) -> dict[str, Any]:
         packed = msgspec.msgpack.encode(await self._pool.describe())

@@ -162,6 +162,32 @@ def test_the_description_uses_the_arguments_of_the_server_and_closes_what_it_bui
     assert path.read_text() == "ic"
 
 
+@pytest.mark.parametrize("face", ["", "typed"])
+def test_the_first_session_that_asks_for_nothing_special_describes_the_environment(face: str) -> None:
+    plan = plan_of(ServerSettings(), resolve("CartPole-v1"))
+    told = []
+    for asked in ({"render_mode": "rgb_array"}, {}, {}):
+        stage, facts = plan.build(_hello(face=face, **asked), desk())
+        told.append(facts.get("about"))
+        stage.close()
+    assert (told[0], told[2]) == (None, None)
+    assert told[1] == plan.describe()
+    assert told[1]["own"]["name"] == "CartPole-v1"
+
+
+def test_a_session_does_without_a_description_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(face: Any, topic: str, arguments: Any) -> None:
+        raise OSError("no README")
+
+    monkeypatch.setattr("openenv_gym.servers.faces._SpaceFace.ask", fail)
+    plan = plan_of(ServerSettings(), resolve(_COUNTER))
+    stage, facts = plan.build(_hello(), desk())
+    stage.close()
+    assert "about" not in facts
+    with pytest.raises(OSError, match="README"):
+        plan.describe()
+
+
 def test_what_is_no_environment_is_refused() -> None:
     with pytest.raises(ConstructionError):
         plan_of(ServerSettings(), resolve("builtins:dict")).build(_hello(), desk())

@@ -114,7 +114,7 @@ def test_a_session_is_opened_used_and_closed(scene: _Scene) -> None:
     welcome = _receive(client)
     assert (welcome.session, welcome.target, welcome.server) == (session, "local", "test")
     assert welcome.limits.message == 1000
-    assert scene.wait_for(c.Opened, session) == c.Opened(session, {"target": "local"})
+    assert scene.wait_for(c.Opened, session) == c.Opened(session, None)
     assert [seat.session for seat in scene.host.seats()] == [session]
     assert not scene.host.wait_empty(0.0)
     assert _ask(client, m.Get(1, "x")) == m.Value(1, ["x"])

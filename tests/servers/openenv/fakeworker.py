@@ -64,6 +64,13 @@ FACTS: dict[str, Any] = {
     "render_mode": None,
     "spec": {"max_episode_steps": 5, "reward_threshold": None, "nondeterministic": False},
     "capabilities": ["typed"],
+    "own": {
+        "name": "Game",
+        "description": "It is one.",
+        "version": "2",
+        "author": None,
+        "readme_content": None,
+    },
     "schemas": {
         "action": {
             "type": "object",
@@ -114,6 +121,8 @@ class FakePool:
         return {"active": len(self.living), "max": 2, "waiting": 0}
 
     async def describe(self) -> dict[str, Any]:
+        if self.refusal is not None:
+            raise self.refusal
         self.described += 1
         return FACTS
 

@@ -9,7 +9,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-from openenv_gym.errors import ConstructionError
 from openenv_gym.protocol import messages as m
 from openenv_gym.servers.openenv.about import About, visit
 from openenv_gym.servers.openenv.text import write_json
@@ -18,12 +17,10 @@ from openenv_gym.servers.targets import resolve
 from ..wire import run
 from .fakeworker import FACTS, FakePool, instead
 
-_SAID = {"name": "Game", "description": "It is one.", "version": "2", "author": None, "readme_content": None}
-
 
 def _story(tell: Callable[[FakePool, About], Awaitable[None]], **settings: Any) -> None:
     async def main() -> None:
-        pool = FakePool(instead(m.Ask, lambda request: m.Value(request.id, [_SAID])), **settings)
+        pool = FakePool(**settings)
         await tell(pool, About(pool, pool.settings, resolve("CartPole-v1")))  # type: ignore[arg-type]
         await pool.settle()
 
@@ -33,9 +30,10 @@ def _story(tell: Callable[[FakePool, About], Awaitable[None]], **settings: Any) 
 def test_metadata_is_the_environments_and_the_servers() -> None:
     async def tell(pool: FakePool, about: About) -> None:
         said = await about.metadata()
-        assert said.items() >= _SAID.items()
+        own = FACTS["own"]
+        assert said.items() >= own.items()
         assert said.pop("server").startswith("openenv_gym ")
-        assert {name: said[name] for name in set(said) - set(_SAID)} == {
+        assert {name: said[name] for name in set(said) - set(own)} == {
             "target": "CartPole-v1",
             "taken_as": "Gymnasium id",
             "mode": "simulation",
@@ -50,31 +48,18 @@ def test_metadata_is_the_environments_and_the_servers() -> None:
 
 def test_an_answer_is_none_the_worse_for_an_environment_that_cannot_be_closed() -> None:
     async def tell(pool: FakePool, about: About) -> None:
-        said = pool.answer
-        failed = instead(m.Close, lambda request: m.Error("environment", "OSError: busy", request.id, False))
-        pool.answer = lambda request: (failed if isinstance(request, m.Close) else said)(request)
-        assert await about.name() == "Game"
+        pool.answer = instead(m.Close, lambda request: m.Error("environment", "OSError: busy", request.id))
+        async with visit(pool, pool.settings) as peer:  # type: ignore[arg-type]
+            assert await peer.ask("metadata") == ["metadata", {}]
 
     _story(tell)
 
 
-def test_the_environment_is_asked_once_by_however_many() -> None:
+def test_the_name_needs_no_session() -> None:
     async def tell(pool: FakePool, about: About) -> None:
         names = await asyncio.gather(*(about.name() for _ in range(3)))
         assert (names, await about.name()) == (["Game"] * 3, "Game")
-        assert [type(request) for request in pool.asked] == [m.Hello, m.Ask, m.Close]
-        assert pool.asked[0].slot_timeout == 60.0
-
-    _story(tell)
-
-
-def test_a_failure_is_raised_and_not_kept() -> None:
-    async def tell(pool: FakePool, about: About) -> None:
-        pool.refusal = ConstructionError("no display")
-        with pytest.raises(ConstructionError):
-            await about.name()
-        pool.refusal = None
-        assert await about.name() == "Game"
+        assert pool.asked == []
 
     _story(tell)
 
