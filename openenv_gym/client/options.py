@@ -62,14 +62,19 @@ def client_settings(
     """
     if not isinstance(max_message_size_mb, int | float) or not 0 < max_message_size_mb < math.inf:
         raise ConfigError(f"max_message_size_mb is {max_message_size_mb!r}; write a positive number of MiB")
-    pings = websocket_ping_interval_s, websocket_ping_timeout_s
+    if hosted and provider_kwargs:
+        raise ConfigError("provider_kwargs are options of a named provider; give them to the object itself")
+    pings = (
+        _seconds("websocket_ping_interval_s", websocket_ping_interval_s),
+        _seconds("websocket_ping_timeout_s", websocket_ping_timeout_s),
+    )
     settings = take_settings(
         {
             "base_url": base_url,
             "provider": provider,
             "provider_kwargs": provider_kwargs,
-            "connect_timeout": connect_timeout_s,
-            "step_timeout": message_timeout_s,
+            "connect_timeout": _seconds("connect_timeout_s", connect_timeout_s),
+            "step_timeout": _seconds("message_timeout_s", message_timeout_s),
             "keepalive": None if None in pings else pings,
             "headers": headers,
             "token": token,
@@ -78,3 +83,14 @@ def client_settings(
         {name: text for name, text in os.environ.items() if not hosted or name != "OPENENV_BASE_URL"},
     )
     return dataclasses.replace(settings, max_message=int(max_message_size_mb * (1 << 20)))
+
+
+def _seconds(name: str, value: Any) -> float | None:
+    """Return ``value`` of the argument ``name``; ``None`` and infinity are no limit."""
+    if value is None or value == math.inf:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise ConfigError(
+            f"{name} is {value!r}; write a positive number of seconds, or None for no limit", argument=name
+        )
+    return float(value)

@@ -108,6 +108,8 @@ def take_settings(kwargs: Mapping[str, Any], environ: Mapping[str, str] | None =
     environ = os.environ if environ is None else environ
     ours = {name: value for name, value in kwargs.items() if name in _KEYWORDS}
     given = {name for name, value in ours.items() if value is not None or name not in _OPTIONAL}
+    if "base_url" in given and ours.get("provider_kwargs"):
+        raise ConfigError("provider_kwargs are for a server that a provider starts; base_url names another")
     values = {name: secrets.restore(name, ours[name]) for name in given}
     for name, (variable, _) in _VARIABLES.items():
         text = environ.get(variable, "")

@@ -60,6 +60,28 @@ def test_impossible_values_are_refused(name: str, value: Any) -> None:
         client_settings(**DEFAULTS | {name: value})
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["connect_timeout_s", "message_timeout_s", "websocket_ping_interval_s", "websocket_ping_timeout_s"],
+)
+@pytest.mark.parametrize("value", [-1, 0, "1", True, float("nan")])
+def test_an_impossible_time_is_named_as_the_client_names_it(name: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"^{name} is {value!r}; write a positive number of seconds"):
+        client_settings(**DEFAULTS | {name: value})
+
+
+def test_infinity_is_no_limit() -> None:
+    endless = {name: float("inf") for name in DEFAULTS if name.endswith("_s")}
+    settings = client_settings(**DEFAULTS | endless)
+    assert (settings.connect_timeout, settings.step_timeout, settings.keepalive) == (None, None, None)
+
+
+@pytest.mark.parametrize("where", [{}, {"base_url": None, "hosted": True}])
+def test_options_of_a_provider_that_starts_nothing_are_refused(where: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="provider_kwargs are"):
+        client_settings(**DEFAULTS | where | {"provider_kwargs": {"workers": 1}})
+
+
 def test_variables_stand_in_for_what_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENENV_BASE_URL", "ws://there:1")
     monkeypatch.setenv("OPENENV_TOKEN", "secret")

@@ -237,6 +237,14 @@ def test_an_option_of_vector_environments_is_not_taken_for_an_argument_of_the_en
     assert take_settings({"env_kwargs": {name: 2}}, {}).env_kwargs == {name: 2}
 
 
+def test_options_of_a_provider_go_with_one_that_starts_a_server() -> None:
+    options = {"provider_kwargs": {"workers": 1}}
+    with pytest.raises(ConfigError, match="provider_kwargs are for a server that a provider starts"):
+        take_settings({"base_url": "ws://a:1", **options}, {})
+    # A script that names options and no server may be sent to another one by a variable.
+    assert take_settings(options, {"OPENENV_BASE_URL": "ws://a:1"}).base_url == "ws://a:1"
+
+
 def test_one_environment_has_one_address() -> None:
     with pytest.raises(ConfigError, match="pass one address here"):
         take_settings({"base_url": ["ws://a", "ws://b"]}, {})
