@@ -141,9 +141,9 @@ def _completed(observation: Observation, result: StepResult[Any]) -> Observation
 
 def _instance(cls: Any, fields: Any) -> Any:
     validate = getattr(cls, "model_validate", None)
-    if validate is not None:
-        return validate(fields)
     try:
-        return from_map(cls, fields)
+        return from_map(cls, fields) if validate is None else validate(fields)
     except ValidationError as exc:
         raise ValidationError(f"what came back is no {cls.__name__}: {exc.message}", **exc.details) from exc
+    except ValueError as exc:  # of pydantic, which says which field
+        raise ValidationError(f"what came back is no {cls.__name__}: {exc}", path="$") from exc

@@ -122,6 +122,18 @@ def test_a_wrong_observation_is_named_by_its_field() -> None:
     assert caught.value.details["path"] == "$.at"
 
 
+def test_a_wrong_observation_of_pydantic_is_named_too() -> None:
+    class Strict(Model):
+        @classmethod
+        def model_validate(cls, fields: dict[str, Any]) -> Model:
+            raise ValueError("1 validation error for Strict\nat\n  Field required")
+
+    with pytest.raises(
+        ValidationError, match="what came back is no Strict: 1 validation error for Strict\nat"
+    ):
+        parsed_result(Strict, payload(at=3))
+
+
 RESULT = {"content": [{"type": "text", "text": "7"}], "data": 7, "is_error": False}
 
 
