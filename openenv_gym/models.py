@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
 import msgspec
 
@@ -30,6 +30,7 @@ __all__ = [
     "Tool",
     "ToolError",
     "ToolErrorType",
+    "ToolList",
 ]
 
 ObservationT = TypeVar("ObservationT")
@@ -90,7 +91,7 @@ class State(msgspec.Struct, kw_only=True):
     episode_id: str | None = None
     step_count: int = 0
 
-    def __await__(self) -> Generator[None, None, State]:
+    def __await__(self) -> Generator[None, None, Self]:
         """Return the state itself, so that code written for either kind of client works."""
         yield from ()
         return self
@@ -138,6 +139,15 @@ class Tool(msgspec.Struct, kw_only=True):
     description: str = ""
     input_schema: dict[str, Any] = {}
     output_schema: dict[str, Any] | None = None
+
+
+class ToolList(list[Tool]):
+    """What ``list_tools()`` of a typed client returns. It may be awaited, and is itself then."""
+
+    def __await__(self) -> Generator[None, None, Self]:
+        """Return the list itself."""
+        yield from ()
+        return self
 
 
 ToolErrorType = Literal["tool_not_found", "invalid_args", "execution_error", "timeout", "transport_error"]

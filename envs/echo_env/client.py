@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from openenv_gym.client import MCPToolClient
-from openenv_gym.models import State
+from openenv_gym.models import CallToolAction, State
 
 from .models import EchoAction, EchoObservation
 
 __all__ = ["EchoEnv"]
 
 
-class EchoEnv(MCPToolClient):
+class EchoEnv(MCPToolClient[EchoAction | CallToolAction, EchoObservation, State]):
     """Plays Echo, with :class:`.EchoAction` or by its tools.
 
     What ``reset`` and ``step`` answer is an :class:`.EchoObservation`. Arguments and other methods are those
@@ -18,5 +18,3 @@ class EchoEnv(MCPToolClient):
     """
 
     action_type = EchoAction
-    observation_type = EchoObservation
-    state_type = State

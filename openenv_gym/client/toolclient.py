@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import (
     EnvClosedError,
@@ -18,7 +18,15 @@ from ..errors import (
     UnsupportedError,
     ValidationError,
 )
-from ..models import CallToolAction, ListToolsAction, ListToolsObservation, Observation, StepResult, Tool
+from ..models import (
+    CallToolAction,
+    ListToolsAction,
+    ListToolsObservation,
+    Observation,
+    StepResult,
+    Tool,
+    ToolList,
+)
 from .compat import also_builtin
 from .core import Steps
 from .line import Work
@@ -26,7 +34,15 @@ from .parsing import parsed_result, tool_of, unwrapped
 from .typed import EnvClient
 
 if TYPE_CHECKING:
+    import typing_extensions
+
     from .rpc import Rpc
+
+    ActT = typing_extensions.TypeVar("ActT", default=Any)
+    ObsT = typing_extensions.TypeVar("ObsT", default=Any)
+    StateT = typing_extensions.TypeVar("StateT", default=Any)
+else:  # defaults came with Python 3.13
+    ActT, ObsT, StateT = TypeVar("ActT"), TypeVar("ObsT"), TypeVar("StateT")
 
 __all__ = ["MCPToolClient"]
 
@@ -39,8 +55,11 @@ _KINDS: dict[str, type[OpenEnvError]] = {
 }
 
 
-class MCPToolClient(EnvClient[Any, Any, Any]):
+class MCPToolClient(EnvClient[ActT, ObsT, StateT]):
     """A client of environments whose actions are tools.
+
+    Without types it takes any action; a subclass may name them, as those of
+    :class:`~openenv_gym.client.typed.EnvClient` do.
 
     With ``mode="simulation"`` a call of a tool is a step of the episode, and :attr:`last_result` has its
     reward. With ``mode="production"`` tools are reached at the server's ``/mcp`` (JSON-RPC over HTTP) as
@@ -55,12 +74,12 @@ class MCPToolClient(EnvClient[Any, Any, Any]):
         last_result: What the last step returned; ``None``: there was none.
     """
 
-    last_result: Any = None
+    last_result: StepResult[ObsT] | None = None
     _tools: list[Tool] | None = None
     _session: str | None = None
     _rpc: Rpc | None = None
 
-    def list_tools(self, use_cache: bool = True) -> Any:
+    def list_tools(self, use_cache: bool = True) -> ToolList:
         """Return the environment's tools, a list of :class:`~openenv_gym.models.Tool`.
 
         Args:
@@ -70,7 +89,8 @@ class MCPToolClient(EnvClient[Any, Any, Any]):
             UnsupportedError: The environment has no tools.
             OpenEnvError: They cannot be had.
         """
-        return self._core.dispatch("list_tools()", self._listing(use_cache))
+        tools: ToolList = self._core.dispatch("list_tools()", self._listing(use_cache))
+        return tools
 
     def call_tool(self, name: str, /, **arguments: Any) -> Any:
         """Call a tool and return what it returns.
@@ -108,7 +128,7 @@ class MCPToolClient(EnvClient[Any, Any, Any]):
 
     def _listing(self, use_cache: bool) -> Steps:
         if use_cache and self._tools is not None:
-            return self._tools
+            return ToolList(self._tools)
         if self.mode == "production":
             result = yield from self._method("tools/list", {})
             found = result.get("tools") if isinstance(result, dict) else None
@@ -119,7 +139,7 @@ class MCPToolClient(EnvClient[Any, Any, Any]):
                 raise UnsupportedError("the environment has no tools; its steps take other actions")
             tools = result.observation.tools
         self._tools = tools
-        return tools
+        return ToolList(tools)
 
     def _calling(self, name: str, arguments: dict[str, Any]) -> Steps:
         if self.mode == "production":
@@ -149,18 +169,12 @@ class MCPToolClient(EnvClient[Any, Any, Any]):
         return self
 
     def _resetting(self, options: dict[str, Any]) -> Steps:
-        self._check_simulation("reset()")
         self._tools = None
         return (yield from super()._resetting(options))
 
     def _stepping(self, action: Any, options: dict[str, Any]) -> Steps:
-        self._check_simulation("step()")
         self.last_result = yield from super()._stepping(action, options)
         return self.last_result
-
-    def _asking_state(self) -> Steps:
-        self._check_simulation("state()")
-        return (yield from super()._asking_state())
 
     def _closing(self) -> Steps:
         session, self._session = self._session, None
@@ -172,10 +186,6 @@ class MCPToolClient(EnvClient[Any, Any, Any]):
         yield from super()._closing()
 
     # -- production mode
-
-    def _check_simulation(self, what: str) -> None:
-        if self.mode == "production":
-            raise UnsupportedError(f"{what} needs mode='simulation'; in production mode there are tools only")
 
     def _in_session(self) -> Steps:
         if self._rpc is None:

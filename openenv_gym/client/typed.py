@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar, overload
 
-from ..errors import ConfigError
-from ..models import StepResult
+from ..errors import ConfigError, NotCopyableError, UnsupportedError
+from ..models import State, StepResult
 from .core import ClientCore, Steps
 from .hosting import Host, host_of_image, host_of_space
 from .line import Call, Line, Work
@@ -24,10 +24,10 @@ __all__ = ["EnvClient"]
 
 ActT = TypeVar("ActT")
 ObsT = TypeVar("ObsT")
-StateT = TypeVar("StateT")
+StateT_co = TypeVar("StateT_co", covariant=True)
 
 
-class EnvClient(Generic[ActT, ObsT, StateT]):
+class EnvClient(Generic[ActT, ObsT, StateT_co]):
     """A session with an environment server, as typed actions, observations and states.
 
     Every method that talks to the server may be used in three ways::
@@ -64,7 +64,8 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         provider: Who runs the server: ``"process"``, ``"inprocess"``, ``"package.module:Class"``, or an
             object with ``start_container``, ``wait_for_ready`` and ``stop_container``, or with ``start``,
             ``wait_for_ready`` and ``stop``. :meth:`close` stops the server of an object.
-        mode: ``"simulation"`` or ``"production"``; ``None``: the variable ``OPENENV_CLIENT_MODE``.
+        mode: ``"simulation"``, or ``"production"``: there are tools only, for
+            :class:`~openenv_gym.client.MCPToolClient`; ``None``: the variable ``OPENENV_CLIENT_MODE``.
         headers: More headers for the handshake.
         token: Bearer token; ``"env:NAME"`` reads a variable; ``None``: the variable ``OPENENV_TOKEN``.
         target: What the server of a named provider hosts, such as ``"mymodule:GuessNumber"``.
@@ -124,7 +125,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             hosted=host is not None and base_url is None,
         )
         self._core = ClientCore(settings, host, checked_target(target))
-        self._sync: SyncEnvClient[ActT, ObsT, StateT] | None = None
+        self._sync: SyncEnvClient[ActT, ObsT, StateT_co] | None = None
         self._rewards: list[Any] = []
         self._finished = False
 
@@ -186,6 +187,13 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         result: StepResult[ObsT] = self._core.dispatch("step()", self._stepping(action, kwargs))
         return result
 
+    # Our own states may be awaited; what else a subclass names, type checkers cannot know to be awaitable.
+    @overload
+    def state(self: EnvClient[Any, Any, State]) -> StateT_co: ...
+
+    @overload
+    def state(self) -> Any: ...
+
     def state(self) -> Any:
         """Return the environment's state, a ``state_type`` or a dict."""
         return self._core.dispatch("state()", self._asking_state())
@@ -202,7 +210,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """
         return self._core.dispatch("new_session()", self._another())
 
-    def sync(self) -> SyncEnvClient[ActT, ObsT, StateT]:
+    def sync(self) -> SyncEnvClient[ActT, ObsT, StateT_co]:
         """Return the same client with methods that block, whether an event loop runs or not."""
         if self._sync is None:
             from .blocking import SyncEnvClient
@@ -252,6 +260,12 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
     def __exit__(self, *exc_info: object) -> None:
         self._core.run("close()", self._closing())
 
+    def __reduce__(self) -> NoReturn:
+        raise NotCopyableError(
+            f"a {type(self).__name__} can be neither pickled nor copied, its session is its own; make another"
+            " where it is needed, or call new_session()"
+        )
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.base_url or 'not started'}>"
 
@@ -270,9 +284,9 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """Return the result in a reply: ``observation``, ``reward``, ``done``, ``metadata`` ..."""
         return parsed_result(self.observation_type, payload)
 
-    def _parse_state(self, payload: dict[str, Any]) -> StateT:
+    def _parse_state(self, payload: dict[str, Any]) -> StateT_co:
         """Return the state in a reply."""
-        state: StateT = parsed_state(self.state_type, payload)
+        state: StateT_co = parsed_state(self.state_type, payload)
         return state
 
     # -- flows, see :mod:`.core`
@@ -284,11 +298,17 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
     def _closing(self) -> Steps:
         yield from self._core.closing()
 
+    def _check_simulation(self, what: str) -> None:
+        if self.mode == "production":
+            raise UnsupportedError(f"{what} needs mode='simulation'; in production mode there are tools only")
+
     def _resetting(self, options: dict[str, Any]) -> Steps:
+        self._check_simulation("reset()")
         self._rewards, self._finished = [], False
         return self._parse_result((yield from self._core.exchange(Request("reset", options))))
 
-    def _stepping(self, action: ActT, options: dict[str, Any]) -> Steps:
+    def _stepping(self, action: Any, options: dict[str, Any]) -> Steps:
+        self._check_simulation("step()")
         if options:
             raise ConfigError(
                 f"step() takes an action and nothing else; {', '.join(map(repr, options))} would not be sent"
@@ -301,6 +321,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         return self._parse_result(payload)
 
     def _asking_state(self) -> Steps:
+        self._check_simulation("state()")
         return self._parse_state((yield from self._core.exchange(Request("state"))))
 
     def _another(self) -> Steps:

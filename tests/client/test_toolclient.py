@@ -12,7 +12,7 @@ from openenv_gym import errors
 from openenv_gym.client import MCPToolClient
 from openenv_gym.models import Tool
 from tests.client.jsonserver import observation, serving_json
-from tests.client.sleeper import Nap
+from tests.client.sleeper import Nap, Sleeps, Slept
 from tests.support.serverproc import ServerProcess
 
 
@@ -135,6 +135,26 @@ def test_another_session_in_production_mode_is_one_of_tools(sleeper_url: str) ->
     client.close()
     with pytest.raises(errors.EnvClosedError):
         other.call_tool("add", a=1)
+
+
+def test_the_list_of_tools_is_the_callers_and_may_be_awaited(sleeper_url: str) -> None:
+    with MCPToolClient(sleeper_url) as client:
+        tools = client.list_tools()
+        tools.clear()
+        again = client.list_tools()
+    assert [tool.name for tool in again] == ["add", "fail", "hang"]
+
+    async def main() -> Any:
+        return await again
+
+    assert asyncio.run(main()) is again
+
+
+def test_types_are_named_in_brackets() -> None:
+    class Typed(MCPToolClient[Nap, Slept, Sleeps]):
+        pass
+
+    assert (Typed.action_type, Typed.observation_type, Typed.state_type) == (Nap, Slept, Sleeps)
 
 
 def test_a_closed_client_calls_nothing(sleeper_url: str) -> None:

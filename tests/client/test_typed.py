@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
 import os
+import pickle
 import threading
 import time
 import warnings
@@ -507,6 +509,29 @@ def test_after_disconnect_the_next_call_opens_a_session(client: SleeperClient) -
     client.disconnect()
     assert client.state().step_count == 0
     assert client.reset().observation.steps == 0
+
+
+@pytest.mark.parametrize("use", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_client_is_neither_pickled_nor_copied(client: SleeperClient, use: Any) -> None:
+    client.reset()
+    for one in (client, client.sync()):
+        if use is not copy.copy or one is client:
+            with pytest.raises(errors.NotCopyableError, match=r"SleeperClient can be neither .* new_session"):
+                use(one)
+    assert client.step(Nap()).observation.steps == 1
+
+
+def test_results_are_pickled(client: SleeperClient) -> None:
+    result = client.reset(seed=3)
+    assert pickle.loads(pickle.dumps(result)) == result
+
+
+@pytest.mark.parametrize("call", ["reset", "step", "state"])
+def test_in_production_mode_there_are_tools_only(sleeper_url: str, call: str) -> None:
+    arguments = [Nap()] if call == "step" else []
+    with SleeperClient(sleeper_url, mode="production") as client:
+        with pytest.raises(errors.UnsupportedError, match=rf"{call}\(\) needs mode='simulation'"):
+            getattr(client, call)(*arguments)
 
 
 def test_constructor_arguments_cannot_be_told_in_json() -> None:
