@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from openenv_gym.client.settings import ClientSettings, take_settings
@@ -164,6 +165,6 @@ def _join(common: Mapping[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 
 
 def _positive(name: str, value: Any, least: int = 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ConfigError(f"{name} is {value!r}; write a whole number, at least {least}")
-    return value
+    return int(value)

@@ -7,7 +7,7 @@ from typing import Any
 
 from openenv_gym.errors import OpenEnvError
 
-from .failures import vector_error
+from .failures import numbered, vector_error
 from .fleet import Fleet, Part
 
 __all__ = ["ask_all"]
@@ -36,7 +36,8 @@ def ask_all(fleet: Fleet, kind: Callable[..., Any], arguments: Callable[[Part], 
         try:
             replies.append(part.collect())
         except OpenEnvError as exc:
-            errors.update(dict.fromkeys(part.lanes, exc))
+            errors.update(dict.fromkeys(numbered(exc, part.lanes), exc))
     if errors:
-        raise vector_error(errors, fleet.parts[-1].stop) from errors[min(errors)]
+        ended = any(part.connection is None for part in fleet.parts)
+        raise vector_error(errors, fleet.parts[-1].stop, ended=ended) from errors[min(errors)]
     return replies

@@ -57,12 +57,12 @@ class LaneAttributes:
         if self.native:
             return self._call_native("call", name, *args, **kwargs)
         if not args and not kwargs:
-            replies: list[Any] = self._asked(name, Get, lambda part: (name,), list)
+            replies = self._read(name)
             if not any(reply.callable for reply in replies):
                 return _joined(replies)
         given = [pack(value, f"{name}() argument {index}") for index, value in enumerate(args)]
         named = {key: pack(value, f"{name}({key})") for key, value in kwargs.items()}
-        values: tuple[Any, ...] = self._asked(name, Call, lambda part: (name, given, named), _joined)
+        values: tuple[Any, ...] = self._called(name, lambda part: (name, given, named), _joined)
         return values
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
@@ -91,32 +91,48 @@ class LaneAttributes:
             )
         packed = [pack(value, f"{name} of lane {lane}") for lane, value in enumerate(values)]
         if self.native:
-            self._asked(
-                "set_attr", Call, lambda part: ("set_attr", [name, packed[part.first : part.stop]], {}), list
+            self._called(
+                "set_attr", lambda part: ("set_attr", [name, packed[part.first : part.stop]], {}), list
             )
         else:
-            self._asked(name, Set, lambda part: (name, packed[part.first : part.stop]), list)
+            self._ask(Set, lambda part: (name, packed[part.first : part.stop]), list)
 
     def _call_native(self, method: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         given = [pack(value, f"{method}() argument {index}") for index, value in enumerate(args)]
         named = {key: pack(value, f"{method}({key})") for key, value in kwargs.items()}
-        values: tuple[Any, ...] = self._asked(
-            method, Call, lambda part: (method, given, named), _native_values
-        )
+        values: tuple[Any, ...] = self._called(method, lambda part: (method, given, named), _native_values)
         return values
 
-    def _asked(self, name: str, kind: type, arguments: _Arguments, take: _Take) -> Any:
+    def _called(self, name: str, arguments: _Arguments, take: _Take) -> Any:
+        """Return what ``take`` makes of the results of a method."""
         try:
-            return self._ask(kind, arguments, take)
+            return self._ask(Call, arguments, take)
         except VectorEnvError as exc:
-            missing = [
-                isinstance(error, RemoteEnvironmentError) and error.details.get("type") == "AttributeError"
-                for error in exc.errors.values()
-            ]
-            if not all(missing):
+            if _lack_attributes(exc):
+                self._read(name)  # raises where it is the method itself that they lack
+            raise
+
+    def _read(self, name: str) -> list[Any]:
+        """Return the replies to the question for an attribute.
+
+        Raises:
+            AttributeError: There is none of this name.
+        """
+        try:
+            replies: list[Any] = self._ask(Get, lambda part: (name,), list)
+            return replies
+        except VectorEnvError as exc:
+            if not _lack_attributes(exc):
                 raise
             owner = "the environment's own vector class has" if self.native else "the lanes have"
             raise AttributeError(f"{owner} no attribute {name!r}") from exc
+
+
+def _lack_attributes(exc: VectorEnvError) -> bool:
+    return all(
+        isinstance(error, RemoteEnvironmentError) and error.details.get("type") == "AttributeError"
+        for error in exc.errors.values()
+    )
 
 
 def _joined(replies: list[Any]) -> tuple[Any, ...]:

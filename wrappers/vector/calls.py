@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from multiprocessing import TimeoutError as WaitTimeout
+from numbers import Real
 from time import monotonic
 from typing import Any
 
@@ -20,7 +21,7 @@ from gymnasium.error import AlreadyPendingCallError
 from openenv_gym.client.deadline import deadline_in
 from openenv_gym.errors import InterruptedStepError, OpenEnvError
 
-__all__ = ["Calls", "wait"]
+__all__ = ["Calls", "check_timeout", "wait"]
 
 
 class Calls:
@@ -100,7 +101,9 @@ class Calls:
         Raises:
             multiprocessing.TimeoutError: ``timeout`` is over; it can be waited for again.
             AlreadyPendingCallError: Another call is under way.
+            TypeError: ``timeout`` is no number.
         """
+        check_timeout(timeout)
         name = self.pending
         self._check_not_within(f"{name}_wait")
         late = f"not all lanes were done within {timeout} s; {name}_wait() waits on"
@@ -127,6 +130,16 @@ class Calls:
     def _drop(self) -> None:
         for each in self._give_up:
             each()
+
+
+def check_timeout(timeout: Any) -> None:
+    """Check, before anything is waited for, that ``timeout`` is a number of seconds or ``None``.
+
+    Raises:
+        TypeError: It is neither.
+    """
+    if timeout is not None and not isinstance(timeout, Real):
+        raise TypeError(f"timeout is {timeout!r}; write seconds, or None to wait as long as it takes")
 
 
 def wait(work: Callable[[float | None], Any], timeout: float | None, late: str) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from openenv_gym.errors import OpenEnvError, RemoteProtocolError, VectorEnvError
 
-__all__ = ["MALFORMED", "describe_lanes", "facts_of", "malformed", "vector_error", "warn"]
+__all__ = ["MALFORMED", "describe_lanes", "facts_of", "malformed", "numbered", "vector_error", "warn"]
 
 _MOST_SHOWN = 3
 #: What taking a reply that does not fit raises.
@@ -23,13 +23,37 @@ def facts_of(cause: OpenEnvError) -> dict[str, Any]:
     return {"error": str(cause.code), "message": cause.message, "server": cause.server}
 
 
-def vector_error(errors: Mapping[int, OpenEnvError], n: int, partial: Any = None) -> VectorEnvError:
+def numbered(exc: OpenEnvError, lanes: Sequence[int]) -> Sequence[int]:
+    """Return the lanes of a session that an error names, all of them if it names none.
+
+    It names them in text and details. There their numbers within the session, which is all that a server
+    knows, become those of the vector environment.
+
+    Args:
+        exc: What the session reports.
+        lanes: Its lanes.
+    """
+    named = exc.details.get("lanes")
+    if not isinstance(named, list) or not named or not all(at in range(len(lanes)) for at in named):
+        return lanes
+    known, ours = f"lane {named[0]}: ", [lanes[at] for at in named]
+    if exc.message.startswith(known):
+        exc.message = f"lane {ours[0]}: {exc.message.removeprefix(known)}"
+        exc.args = (exc.message,)
+    exc.details["lanes"] = ours
+    return ours
+
+
+def vector_error(
+    errors: Mapping[int, OpenEnvError], n: int, partial: Any = None, *, ended: bool = True
+) -> VectorEnvError:
     """Return one error for the lanes that failed, to be raised from the first lane's.
 
     Args:
         errors: What happened, by lane; not empty.
         n: Number of lanes.
         partial: What the call would have returned.
+        ended: Whether the lanes that failed have no episode any more.
     """
     groups: dict[int, tuple[OpenEnvError, list[int]]] = {}
     for lane in sorted(errors):
@@ -41,7 +65,9 @@ def vector_error(errors: Mapping[int, OpenEnvError], n: int, partial: Any = None
     head = f"{describe_lanes(list(errors))} of {n} failed; the others did not."
     if len(errors) == n:
         head = f"all lanes failed, {n} of {n}."
-    tail = 'The environment stays open: reset(options={"reset_mask": error.mask}) starts new episodes there.'
+    tail = "The environment stays open, and all episodes go on."
+    if ended:
+        tail = 'The environment stays open: reset(options={"reset_mask": error.mask}) starts new episodes.'
     first = errors[min(errors)]
     error = VectorEnvError("\n".join([head, *texts, tail]), server=first.server, **first.details)
     error.errors = dict(errors)

@@ -12,7 +12,7 @@ from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError
 
 from openenv_gym.errors import ConfigError, InvalidActionError, ResetNeededError
 
-from .calls import Calls, wait
+from .calls import Calls, check_timeout, wait
 from .failures import describe_lanes
 from .ready import Batch, Ready
 from .stepper import Stepper
@@ -67,13 +67,15 @@ class FirstReady:
             VectorEnvError: Lanes failed; ``partial`` is a batch of those that are ready.
         """
         self._check_free("recv")
+        check_timeout(timeout)
         busy = self._ready.busy
         only = None if lanes is None else self._indices(lanes)
         count = len(only) if only is not None else (int(busy.sum()) if n is None else n)
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
             if n is None and lanes is None:
                 raise NoAsyncCallError("no lane was sent; call send() before recv()", "recv")
             raise ValueError(f"recv() takes a number of lanes, at least 1, not {count!r}")
+        count = int(count)
         sent = int(busy.sum()) if only is None else int(busy[only].sum())
         if sent < count:
             raise NoAsyncCallError(

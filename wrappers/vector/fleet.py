@@ -28,6 +28,7 @@ from openenv_gym.protocol.specs import from_spec
 from openenv_gym.protocol.values import pack
 
 from .arguments import Arguments
+from .failures import numbered
 from .times import LaneWatch
 
 __all__ = ["Fleet", "Part", "cores", "openers_of"]
@@ -256,7 +257,11 @@ class Fleet:
 
     def _complete(self, part: Part) -> None:
         assert part.connection is not None
-        part.opener.complete(part.connection)
+        try:
+            part.opener.complete(part.connection)
+        except OpenEnvError as exc:
+            numbered(exc, part.lanes)
+            raise
         welcome = part.connection.welcome
         found = welcome.observation_space, welcome.action_space
         if self._spaces is None:

@@ -253,10 +253,10 @@ class Stepper:
         """Return the seeds of a part; native lanes get one value, a given int plus their first lane."""
         if seeds is None:
             return None
-        chosen = seeds[part.first : part.stop]
+        chosen = [pack(seed, "seed") for seed in seeds[part.first : part.stop]]
         if not self._native:
-            return list(chosen)
-        return [chosen[0] if isinstance(seeds, range) else list(chosen)]
+            return chosen
+        return chosen[:1] if isinstance(seeds, range) else [chosen]
 
     def _opened(self, parts: list[Part]) -> list[Part]:
         """Open new sessions for those of ``parts`` that have none; return the parts that have one."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
@@ -78,6 +79,12 @@ def test_threads_are_the_servers_choice_unless_they_are_given(auto: Any) -> None
 def test_no_limit_of_steps(unlimited: Any) -> None:
     assert take(max_episode_steps=unlimited).max_episode_steps is None
     assert take(max_episode_steps=9).max_episode_steps == 9
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    found = take(num_envs=np.int64(6), servers=np.int32(2), lanes_per_worker=np.uint8(3))
+    assert (found.num_envs, len(found.servers), found.lanes_per_worker) == (6, 2, 3)
+    assert {type(found.num_envs), type(found.lanes_per_worker)} == {int}
 
 
 @pytest.mark.parametrize(

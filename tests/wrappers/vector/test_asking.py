@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from openenv_gym.errors import SessionLostError, VectorEnvError
+from openenv_gym.errors import RemoteEnvironmentError, SessionLostError, VectorEnvError
 from openenv_gym.protocol.messages import Get
 from openenv_gym.wrappers.vector.asking import ask_all
 
@@ -14,6 +14,7 @@ class FakePart:
 
     def __init__(self, log: list[str], first: int, fails: str = "") -> None:
         self.log, self.first, self.stop, self.fails = log, first, first + 2, fails
+        self.connection: Any = None if fails in ("post", "collect") else object()
 
     @property
     def lanes(self) -> range:
@@ -28,6 +29,8 @@ class FakePart:
         self.log.append(f"collect {self.first}")
         if self.fails == "collect":
             raise SessionLostError(f"part {self.first}")
+        if self.fails == "lane":
+            raise RemoteEnvironmentError("lane 1: KeyError", lanes=[1])
         return f"reply {self.first}"
 
 
@@ -56,3 +59,12 @@ def test_one_that_fails_does_not_keep_the_others_from_being_heard(point: str) ->
     assert caught.value.mask.tolist() == [True, True, False, False, True, True]
     assert str(caught.value.__cause__) == "part 0"
     assert "collect 2" in fleet.log
+    assert "reset_mask" in str(caught.value)
+
+
+def test_a_lane_that_raises_is_the_only_one_that_failed() -> None:
+    with pytest.raises(VectorEnvError, match="all episodes go on") as caught:
+        ask(FakeFleet("", "lane", ""))
+    assert caught.value.lanes == (3,)
+    assert caught.value.errors[3].message == "lane 3: KeyError"
+    assert caught.value.details == {"lanes": [3]}

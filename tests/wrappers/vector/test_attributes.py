@@ -74,6 +74,16 @@ def test_a_name_that_no_lane_has_is_an_attribute_error() -> None:
             envs.call("depth", 1)
 
 
+def test_an_attribute_error_within_a_method_is_no_missing_method() -> None:
+    with making("Counter-v0", 2, lanes_per_worker=1) as envs:
+        envs.reset()
+        with pytest.raises(VectorEnvError, match="lane 1: AttributeError: .*'depth'") as caught:
+            envs.call("get_wrapper_attr", "depth")
+        assert caught.value.errors[1].message.startswith("lane 1: ")
+        with pytest.raises(VectorEnvError, match="all episodes go on"):
+            envs.call("bump", None)
+
+
 def test_what_is_private_or_raises_is_told() -> None:
     with making("Crash-v0", 2, env_kwargs={"where": "method", "at": 1}, lane_threads=1) as envs:
         envs.reset()

@@ -6,6 +6,7 @@ from multiprocessing import TimeoutError as WaitTimeout
 from time import monotonic
 from typing import Any
 
+import numpy as np
 import pytest
 from gymnasium.error import AlreadyPendingCallError
 
@@ -116,6 +117,13 @@ class TestInTwoHalves:
             calls.collect(raising(SessionLostError("gone")), None)
         assert calls.pending == ""
         calls.check_known()
+
+    def test_a_timeout_that_is_no_number_changes_nothing(self) -> None:
+        calls = Scene().calls
+        calls.post("step", lambda: None)
+        with pytest.raises(TypeError, match="timeout is '1'; write seconds, or None"):
+            calls.collect(lambda deadline: 7, "1")  # type: ignore[arg-type]
+        assert calls.collect(lambda deadline: 7, np.float64(9.0)) == 7
 
     def test_an_interrupt_ends_the_waiting(self) -> None:
         scene = Scene()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from openenv_gym.errors import RemoteEnvironmentError, VectorEnvError, WorkerCrashedError
-from openenv_gym.wrappers.vector.failures import describe_lanes, facts_of, vector_error
+from openenv_gym.wrappers.vector.failures import describe_lanes, facts_of, numbered, vector_error
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,25 @@ def test_one_error_names_lanes_servers_and_causes() -> None:
     assert "lane 2 on ws://a:1: RemoteEnvironmentError: KeyError: 'x'" in lines
     assert "lanes 5, 6 on ws://b:1: WorkerCrashedError: killed by SIGKILL" in lines
     assert "reset_mask" in lines[-1]
+
+
+def test_the_lanes_of_a_session_are_numbered_as_those_of_the_vector() -> None:
+    error = RemoteEnvironmentError("lane 1: KeyError: 'lane 1: x'", type="KeyError", lanes=[1, 2])
+    assert numbered(error, range(4, 7)) == [5, 6]
+    assert (error.message, str(error)) == ("lane 5: KeyError: 'lane 1: x'",) * 2
+    assert error.details == {"type": "KeyError", "lanes": [5, 6]}
+
+
+@pytest.mark.parametrize("details", [{}, {"lanes": []}, {"lanes": [3]}, {"lanes": "all"}, {"lanes": [None]}])
+def test_an_error_without_lanes_is_that_of_the_whole_session(details: dict[str, object]) -> None:
+    error = WorkerCrashedError("killed", **details)
+    assert numbered(error, range(4, 7)) == range(4, 7)
+    assert (str(error), error.details) == ("killed", details)
+
+
+def test_where_no_episode_ended_no_reset_is_advised() -> None:
+    error = vector_error({0: RemoteEnvironmentError("KeyError")}, 2, ended=False)
+    assert str(error).endswith("stays open, and all episodes go on.")
 
 
 def test_many_causes_are_not_all_told() -> None:

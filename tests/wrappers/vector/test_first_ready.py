@@ -54,6 +54,17 @@ def test_results_are_the_same_as_those_of_step(mode: str, lanes_per_worker: int 
         sync.close()
 
 
+def test_the_number_of_lanes_may_be_numpys_and_the_timeout_is_a_number() -> None:
+    with making("Counter-v0", 2) as envs:
+        envs.reset()
+        envs.send(np.zeros(2, np.int64))
+        with pytest.raises(TypeError, match="timeout is 'soon'"):
+            envs.recv(timeout="soon")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=r"at least 1, not np.int64\(0\)"):
+            envs.recv(np.int64(0))  # type: ignore[arg-type]
+        assert envs.recv(np.int64(2)).observations.tolist() == [1, 1]  # type: ignore[arg-type]
+
+
 def test_first_ready_batches_and_whole_steps_may_take_turns() -> None:
     with making("CartPole-v1", 3, autoreset_mode="Disabled", lanes_per_worker=2) as envs:
         sync = local("CartPole-v1", 3, envs.autoreset_mode)

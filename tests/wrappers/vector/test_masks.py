@@ -30,6 +30,26 @@ def test_a_list_of_seeds_has_one_for_each_lane() -> None:
         seeds_of([1, 2], 3)
 
 
+@pytest.mark.parametrize(
+    ("seed", "says"),
+    [
+        (1.5, "seed is of type float; pass an int"),
+        ("123", "seed is of type str"),
+        ({1, 2, 3}, "seed is of type set"),
+        ([1, "2", 3], r"seed\[1\] is of type str"),
+        (np.array([1.0, 2.0, 3.0]), r"seed\[0\] is of type float64"),
+    ],
+)
+def test_what_is_no_seed_is_refused(seed: Any, says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        seeds_of(seed, 3)
+
+
+def test_options_are_a_dict() -> None:
+    with pytest.raises(TypeError, match="options must be a dict or None, not list"):
+        take_mask([1], 2)  # type: ignore[arg-type]
+
+
 def test_the_mask_is_taken_out_and_the_options_of_the_caller_stay_as_they_are() -> None:
     mask = np.array([True, False])
     options = {"reset_mask": mask, "level": 3}

@@ -30,7 +30,7 @@ from openenv_gym.wrappers.vector import RemoteVectorEnv
 from tests.support import testenvs
 from tests.support.faultenvs import live_peak, notes
 
-from .rollouts import compare, local, making
+from .rollouts import agree, compare, local, making
 
 mirror()
 
@@ -153,6 +153,13 @@ class TestReset:
             assert mixed[1].tobytes() != by_int[1].tobytes()
             with pytest.raises(ValueError, match="num_envs=3, and 2 were given"):
                 envs.reset(seed=[1, 2])
+
+    def test_seeds_may_be_of_any_size(self) -> None:
+        with making("CartPole-v1", 2) as envs:
+            sync = local("CartPole-v1", 2)
+            agree(envs.reset(seed=2**70), sync.reset(seed=2**70), "seed")
+            agree(envs.reset(seed=[2**64, 3]), sync.reset(seed=[2**64, 3]), "seeds")
+            sync.close()
 
     def test_options_reach_the_environments_and_stay_as_they_are(self) -> None:
         with making("Options-v0", 2) as envs:
@@ -335,12 +342,15 @@ class TestLife:
                 with pytest.raises(NotCopyableError, match=r"make_vec\(envs.spec\)"):
                     copier(envs)
 
-    def test_a_lane_that_cannot_be_built_leaves_nothing(self) -> None:
+    @pytest.mark.parametrize("lanes_per_worker", [None, 2])
+    def test_a_lane_that_cannot_be_built_leaves_nothing(self, lanes_per_worker: int | None) -> None:
+        each: list[dict[str, Any]] = [{}, {}, {}, {"where": "init", "at": 1}]
         with (
-            pytest.raises(ConstructionError, match="lane 1"),
-            making("Crash-v0", 2, env_kwargs=[{}, {"where": "init", "at": 1}], lane_threads=1),
+            pytest.raises(ConstructionError, match="^lane 3: KeyError") as caught,
+            making("Crash-v0", 4, env_kwargs=each, lane_threads=1, lanes_per_worker=lanes_per_worker),
         ):
             pass
+        assert caught.value.details["lanes"] == [3]
 
     def test_too_few_slots_are_named_before_anything_is_built(self, tmp_path: Any) -> None:
         path = str(tmp_path / "log")
