@@ -81,6 +81,8 @@ def kind_of_schema(schema: Any) -> Kind:
         return _Reader(schema).read(schema)
     except RecursionError as exc:
         raise ConfigError("the JSON Schema is nested too deeply") from exc
+    except ConfigError:
+        raise
     except (TypeError, ValueError, KeyError, AttributeError) as exc:
         raise ConfigError(f"the JSON Schema is malformed: {type(exc).__name__}: {exc}") from exc
 
@@ -111,6 +113,9 @@ class _Reader:
             return Plain("any")
         if schema is False:
             return self.other({"not": {}})
+        kind = schema.get("type")
+        if isinstance(kind, str) and kind not in _KNOWN:
+            raise ConfigError(f"the JSON Schema has the type {kind!r}; the types are {', '.join(_KNOWN)}")
         if "$ref" in schema:
             return self._referred(schema)
         for several in ("anyOf", "oneOf"):
@@ -120,9 +125,8 @@ class _Reader:
             return self._all(schema)
         if "const" in schema or "enum" in schema:
             return self._choice(schema)
-        kind = schema.get("type")
         if isinstance(kind, list):
-            return Either(tuple(self.read(_alone(schema, one)) for one in kind))
+            return _one_of([self.read(_alone(schema, one)) for one in kind], "type")
         if kind is None and schema.keys() <= _ABOUT:
             return Plain("any")
         if kind not in _KNOWN or not schema.keys() <= _KNOWN[kind]:
@@ -169,7 +173,7 @@ class _Reader:
         for one in schema[several]:
             kind = self.read(one)
             options.extend(kind.options if isinstance(kind, Either) else [kind])
-        return options[0] if len(options) == 1 else Either(tuple(options))
+        return _one_of(options, several)
 
     def _all(self, schema: dict[str, Any]) -> Kind:
         """Return the kind of ``allOf`` where there is one, as pydantic writes a reference with a default."""
@@ -235,6 +239,12 @@ class _Reader:
         )
         told = None if tag is None else (tag, properties[tag]["const"])
         return Object(schema.get("title", "object"), None, fields, told, closed=more is False)
+
+
+def _one_of(options: list[Kind], keyword: str) -> Kind:
+    if not options:
+        raise ConfigError(f"the JSON Schema has an empty {keyword!r}, which nothing meets")
+    return options[0] if len(options) == 1 else Either(tuple(options))
 
 
 def _default(schema: Any, required: bool) -> Any:

@@ -88,7 +88,6 @@ def test_a_schema_that_is_understood_says_the_same_again(schema: dict[str, Any],
         {"anyOf": [{"type": "string"}], "minLength": 1},
         {"enum": []},
         {"const": 1, "enum": [1]},
-        {"type": "odd"},
         {"minimum": 1},
     ],
 )
@@ -142,6 +141,10 @@ def test_several_types_are_several_kinds() -> None:
         ({"$ref": "https://example.org/a"}, "no 'https://example.org/a'"),
         ([], "is an object, not list"),
         ({"anyOf": 3}, "malformed"),
+        ({"anyOf": []}, "^the JSON Schema has an empty 'anyOf'"),
+        ({"type": []}, "^the JSON Schema has an empty 'type'"),
+        ({"type": "file"}, "^the JSON Schema has the type 'file'; the types are null, boolean, "),
+        ({"type": ["string", "file"]}, "^the JSON Schema has the type 'file'"),
         ({"type": "object", "properties": [1]}, "malformed"),
     ],
 )
