@@ -56,6 +56,7 @@ LIBRARIES: dict[int, set[str]] = {
 """Row -> what it may use besides the standard library."""
 
 EXTRA_LIBRARIES: dict[str, set[str]] = {
+    "openenv_gym.client.toolclient": {"typing_extensions"},  # for type checkers, which bring it
     "openenv_gym.protocol.specs": {"gymnasium"},
     "openenv_gym.protocol.columns": {"gymnasium"},
     "openenv_gym.spaces": {"jsonschema", "referencing"},
