@@ -19,7 +19,9 @@ from ..structs.kinds import (
     Limits,
     Numpy,
     Object,
+    Other,
     Plain,
+    walk,
 )
 from ..structs.schemas import kind_schema
 from .containers import Entry, ItemsPart, ObjectPart, OneOfPart, SinglePart, TuplePart
@@ -80,6 +82,7 @@ class Builder:
                 return OneOfPart([self.build(one, f"{path}[{at}]") for at, one in enumerate(options)])
             case Object() if kind not in self._open:
                 return self.object(kind, path)
+        _check_json(kind, path)
         return _json(kind)
 
     def object(
@@ -142,8 +145,19 @@ class Builder:
         if array is not None:
             return ArrayPart(array)
         if kind.limits.min_length or kind.limits.max_length is not None:
+            _check_json(kind, path)
             return _json(kind)
         return ItemsPart(self.build(kind.item, f"{path}[]"))
+
+
+def _check_json(kind: Kind, path: str) -> None:
+    """Raise ConfigError if there are values in ``kind`` that JSON has not."""
+    for one in walk(kind):
+        if isinstance(one, Other) and one.foreign:
+            raise ConfigError(
+                f"{path}: there is no space for a {one.foreign}, which JSON has not; make it numbers, text,"
+                " an array or a Struct of them, or give the space"
+            )
 
 
 def _json(kind: Kind) -> JsonPart:

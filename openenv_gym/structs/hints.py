@@ -41,6 +41,7 @@ T = TypeVar("T")
 
 _PLAIN: dict[Any, str] = {
     Any: "any",
+    object: "any",
     None: "null",
     type(None): "null",
     bool: "boolean",
@@ -96,7 +97,7 @@ class _Reader:
 
     def read(self, hint: Any, limits: Limits, spec: Array | None = None) -> Kind:
         hint, limits, spec = _bare(hint, limits, spec)
-        if hint in (int, float, str, bool, bytes) or hint is None or hint is Any:
+        if hint in (int, float, str, bool, bytes) or hint in (None, Any, object):
             return Plain(_PLAIN[hint], limits=limits)
         origin, args = typing.get_origin(hint), typing.get_args(hint)
         if _is_array(origin or hint):
@@ -113,7 +114,7 @@ class _Reader:
             return Mapping(self.read(args[1] if args else Any, Limits()), limits=limits)
         if isinstance(hint, type) and origin is None:
             return self._class(hint, limits)
-        return Other(_schema_of(hint), limits=limits)
+        return _other(hint, limits)
 
     def _options(self, args: tuple[Any, ...], limits: Limits) -> abc.Iterator[Kind]:
         for arg in args:
@@ -144,7 +145,7 @@ class _Reader:
             )
         array_like = issubclass(cls, msgspec.Struct) and cls.__struct_config__.array_like
         if array_like or not (issubclass(cls, msgspec.Struct) or dataclasses.is_dataclass(cls)):
-            return Other(_schema_of(cls), limits=limits)
+            return _other(cls, limits)
         if cls not in self.objects:
             self.objects[cls] = self._object(cls)
         return self.objects[cls]
@@ -234,10 +235,10 @@ def _about(cls: Any) -> str:
     return "" if text.startswith(f"{cls.__name__}(") else text  # what dataclasses make up
 
 
-def _schema_of(hint: Any) -> dict[str, Any]:
+def _other(hint: Any, limits: Limits) -> Other:
     if hint in _TIMES:
-        return {"type": "string", "format": _TIMES[hint]}
+        return Other({"type": "string", "format": _TIMES[hint]}, limits=limits)
     try:
-        return msgspec.json.schema(hint)
+        return Other(msgspec.json.schema(hint), limits=limits)
     except (TypeError, RuntimeError):
-        return {}
+        return Other({}, getattr(hint, "__name__", repr(hint)), limits=limits)

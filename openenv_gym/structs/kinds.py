@@ -113,9 +113,13 @@ class Either(Kind):
 
 @dataclass(eq=False)
 class Other(Kind):
-    """Whatever else msgspec knows, or any JSON Schema: only ``schema`` is known of it."""
+    """Whatever else msgspec knows, or any JSON Schema: only ``schema`` is known of it.
+
+    ``foreign`` is the name of a type that JSON has no values for.
+    """
 
     schema: dict[str, Any]
+    foreign: str = ""
 
 
 @dataclass(eq=False)

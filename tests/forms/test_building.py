@@ -6,6 +6,7 @@ import dataclasses
 import datetime as dt
 import enum
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -187,6 +188,10 @@ def test_a_struct_that_holds_itself_ends_in_json() -> None:
         (Annotated[float, Meta(ge=5, lt=5)], r"^\$: no float is from 5"),
         (np.ndarray, r"no Array\(\) says its dtype"),
         (Annotated[np.ndarray, Array("complex64", (2,))], "complex64 has none"),
+        (complex, r"^\$: there is no space for a complex, which JSON has not; make it numbers"),
+        (list[np.float32], r"^\$\[\]: there is no space for a float32"),
+        (dict[str, PurePath], "there is no space for a PurePath"),
+        (Annotated[list[PurePath], Meta(max_length=2)], "there is no space for a PurePath"),
         (Annotated[np.ndarray, Array("uint8", (2,), low=-1)], "there is no space for Array"),
         (Annotated[np.ndarray, Array("float32", (2,), low=1, high=0)], "there is no space for Array"),
     ],

@@ -106,8 +106,20 @@ def test_any_other_type_keeps_its_schema() -> None:
     found = kind_of(set[int])
     assert isinstance(found, Other)
     assert found.schema["uniqueItems"] is True
-    for hint in (Flags, Listed, frozenset[str], complex):
+    for hint in (Flags, Listed, frozenset[str]):
         assert isinstance(kind_of(hint), Other)
+
+
+def test_a_type_that_json_has_not_is_known_by_its_name() -> None:
+    found = kind_of(complex)
+    assert isinstance(found, Other)
+    assert (found.schema, found.foreign) == ({}, "complex")
+
+
+def test_an_object_is_anything() -> None:
+    found = kind_of(object)
+    assert isinstance(found, Plain)
+    assert found.name == "any"
 
 
 def test_a_field_that_may_be_unset_may_be_absent() -> None:
