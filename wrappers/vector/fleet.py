@@ -22,6 +22,7 @@ from openenv_gym.errors import (
     OpenEnvError,
     ServerConnectionError,
     SessionLostError,
+    StartupError,
 )
 from openenv_gym.protocol.messages import Welcome
 from openenv_gym.protocol.specs import from_spec
@@ -84,6 +85,11 @@ class Part:
     def server(self) -> str:
         """Return the server's address, without secrets."""
         return "" if self.opener.endpoint is None else str(self.opener.endpoint)
+
+    @property
+    def host(self) -> object:
+        """Return what all parts on the same server have in common."""
+        return self.opener.provider or self.server
 
     def post(self, kind: Callable[..., Any], *args: Any) -> None:
         """Send a request; see :meth:`SplitConnection.post`."""
@@ -201,12 +207,19 @@ class Fleet:
         lost = [part for part in parts if part.connection is None]
         pauses = [_FIRST_PAUSE * 2 ** min(part.losses, 10) for part in lost if part.losses > 1]
         time.sleep(min(max(pauses, default=0.0), _LONGEST_PAUSE))
+        gone: dict[Any, OpenEnvError] = {}  # not asked again, since each attempt takes its time
         for part in lost:
-            try:
-                part.connection = self._begin(part, patient=True)
-            except OpenEnvError as exc:
-                part.lose(exc)
-                failures[part.first] = exc
+            exc = gone.get(part.host)
+            if exc is None:
+                try:
+                    part.connection = self._begin(part, patient=True)
+                    continue
+                except OpenEnvError as raised:
+                    exc = raised
+                if isinstance(exc, ServerConnectionError | StartupError):
+                    gone[part.host] = exc
+            part.lose(exc)
+            failures[part.first] = exc
         return failures
 
     def complete(self, parts: Iterable[Part]) -> dict[int, OpenEnvError]:
@@ -221,7 +234,7 @@ class Fleet:
         return failures
 
     def close(self, deadline: float | None = None) -> None:
-        """End all sessions, side by side. Never raises.
+        """End all sessions, side by side. Raises nothing but interrupts, after which it waits for nothing.
 
         Args:
             deadline: When to stop waiting for them (``time.monotonic()``).
@@ -231,14 +244,22 @@ class Fleet:
             part.connection = None
         left = time_left(deadline)
         unreachable: set[str] = set()  # not asked again, since each attempt takes its time
-        for end in (lambda c: c.begin_close(CLOSE_TIMEOUT if left is None else left), SplitConnection.close):
-            for server, connection in living:
-                if server in unreachable:
-                    connection.drop()
-                else:
-                    end(connection)
-                if connection.unreachable:
-                    unreachable.add(server)
+        try:
+            for end in (
+                lambda c: c.begin_close(CLOSE_TIMEOUT if left is None else left),
+                SplitConnection.close,
+            ):
+                for server, connection in living:
+                    if server in unreachable:
+                        connection.drop()
+                    else:
+                        end(connection)
+                    if connection.unreachable:
+                        unreachable.add(server)
+        except BaseException:
+            for _, connection in living:
+                connection.discard()
+            raise
 
     def discard(self) -> bool:
         """Let go of all sessions without waiting; return whether there were any. Never raises."""
@@ -337,9 +358,12 @@ def _check_room(opener: Opener, offer: Offer | None, lanes: int) -> None:
     room = offer.maximum if opener.hello.slot_timeout else offer.free
     if lanes > room:
         server = str(opener.endpoint)
+        cure = (
+            "or name more servers" if lanes > offer.maximum else "name more servers, or wait by slot_timeout"
+        )
         raise CapacityError(
             f"{server} has room for {room} more lanes (of {offer.maximum}), and {lanes} were asked for;"
-            " nothing was built. Raise --max-sessions there, name more servers, or wait by slot_timeout",
+            f" nothing was built. Raise --max-sessions there, {cure}",
             server=server,
             active=offer.maximum - offer.free,
             max=offer.maximum,

@@ -11,17 +11,20 @@ from gymnasium import spaces
 from openenv_gym.client import flows
 from openenv_gym.client.endpoint import Endpoint
 from openenv_gym.client.settings import ClientSettings
+from openenv_gym.client.split import SplitConnection
 from openenv_gym.errors import (
     CapacityError,
     EnvironmentMismatchError,
+    OpenEnvError,
     ServerConnectionError,
     SessionLostError,
+    StartupError,
 )
 from openenv_gym.protocol import messages as m
 from openenv_gym.protocol.specs import to_spec
 from openenv_gym.wrappers.vector import fleet as module
 from openenv_gym.wrappers.vector.arguments import Arguments, take_arguments
-from openenv_gym.wrappers.vector.fleet import Fleet, openers_of
+from openenv_gym.wrappers.vector.fleet import Fleet, Part, openers_of
 from tests.client.scripted import ScriptedServer
 
 
@@ -161,8 +164,10 @@ def test_too_few_slots_are_refused_before_anything_is_built(opened: ExitStack) -
 def test_who_waits_for_slots_is_refused_only_what_will_never_be_free(opened: ExitStack) -> None:
     server = opened.enter_context(ScriptedServer(greeting=offer(1, 0, 4)))
     fleet_of(arguments(server.base_url, slot_timeout=5)).close()
-    with pytest.raises(CapacityError, match="room for 4 more"):
+    with pytest.raises(CapacityError, match="room for 4 more .* there, or name more servers$"):
         fleet_of(arguments(server.base_url, num_envs=5, slot_timeout=5))
+    with pytest.raises(CapacityError, match="room for 0 more .* or wait by slot_timeout$"):
+        fleet_of(arguments(server.base_url))
 
 
 def test_other_spaces_than_those_of_the_first_session_are_refused(opened: ExitStack) -> None:
@@ -273,6 +278,31 @@ def test_a_server_that_is_gone_is_not_asked_for_every_session(
     assert len(attempts) == 1
 
 
+@pytest.mark.parametrize(
+    ("error", "asked"), [(ServerConnectionError, 2), (StartupError, 2), (CapacityError, 5)]
+)
+def test_a_server_that_is_not_there_is_not_asked_for_every_new_session(
+    opened: ExitStack, monkeypatch: pytest.MonkeyPatch, error: type[OpenEnvError], asked: int
+) -> None:
+    first = opened.enter_context(Parallel(greeting=offer(1, 9, 9)))
+    other = opened.enter_context(Parallel(greeting=offer(1, 9, 9)))
+    fleet = fleet_of(arguments(first.base_url, other.base_url, num_envs=5, lanes_per_worker=1))
+    for part in fleet.parts:
+        part.lose(SessionLostError("gone"))
+    attempts = []
+
+    def fail(self: Any, part: Part, *, patient: bool) -> Any:
+        attempts.append((part.server, patient))
+        raise error("nobody is there", server=part.server)
+
+    monkeypatch.setattr(Fleet, "_begin", fail)
+    failures = fleet.begin(fleet.parts)
+    assert [failures[lane].server for lane in range(5)] == [first.base_url] * 3 + [other.base_url] * 2
+    assert {type(failure) for failure in failures.values()} == {error}
+    assert len(attempts) == asked
+    assert [part.losses for part in fleet.parts] == [2] * 5
+
+
 def lost(talk: Any) -> Iterator[Any]:
     raise ServerConnectionError("nobody is there", server=talk.server)
     yield
@@ -290,6 +320,22 @@ def test_an_interrupt_while_sessions_open_waits_for_nothing(
     with pytest.raises(KeyboardInterrupt):
         fleet_of(arguments(server.base_url))
     assert "close" not in server.seen
+
+
+def test_an_interrupt_while_sessions_close_leaves_no_connection(
+    opened: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = opened.enter_context(Parallel(greeting=offer(2, 9, 9)))
+    fleet = fleet_of(arguments(server.base_url))
+    connections = [part.connection for part in fleet.parts]
+
+    def interrupt(self: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SplitConnection, "close", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        fleet.close()
+    assert [connection is not None and connection.over for connection in connections] == [True] * 2
 
 
 def test_an_interrupted_opening_is_let_go_and_an_interrupted_request_is_not(opened: ExitStack) -> None:
