@@ -4,16 +4,13 @@ Strategy. All I/O on the connection happens under ``io``. The session's thread h
 environment runs; then the attendant may take it to answer pings. So a socket has one reader and one writer at
 any moment, without a queue between them.
 
-The connection can be replaced from outside: :meth:`Seat.attach` leaves the new one in ``_arrivals`` and wakes
-the thread by ending the old one. :meth:`Seat.end` works the same way. Both are safe from any thread.
+What other threads may do to it stands in :mod:`.connected`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import threading
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -27,12 +24,12 @@ from openenv_gym.errors import (
     SessionLostError,
 )
 from openenv_gym.protocol import messages as m
-from openenv_gym.protocol.codec import encode
 from openenv_gym.protocol.session import Session, Side
 from openenv_gym.protocol.states import Phase
 from openenv_gym.transport.channel import Channel
 
 from .board import Operation
+from .connected import Connected
 from .processes import FORKS, end_stray_fork
 from .replies import error_reply
 from .stages import Desk, Plan, Stage
@@ -40,9 +37,6 @@ from .stages import Desk, Plan, Stage
 __all__ = ["Seat"]
 
 _LOG = logging.getLogger("openenv_gym.server")
-_GOING_AWAY = 1001
-_LAST_PATIENCE = 1.0
-"""Seconds that a client may take to accept the last words it is told."""
 # Plain numbers: access through an Enum class runs Python code, and this is the step path.
 _OTHER = int(Operation.OTHER)
 _MOST_TICKS = 1 << 19
@@ -53,7 +47,7 @@ _OPERATIONS: dict[type, int] = {
 }
 
 
-class Seat:
+class Seat(Connected):
     """One session.
 
     Args:
@@ -79,90 +73,22 @@ class Seat:
         plan: Plan,
         slow: bool | None = None,
     ) -> None:
+        super().__init__(channel, Session(Side.SERVER, plan.limits.message), report)
         self.session = session
-        self.io = threading.Lock()
-        self.busy = False
         self.plan = plan
-        self.channel: Channel | None = channel
         self._hello = hello
         self._desk = Desk(local, slow, partial(report, "measured"), self._tick)
         self._cell = cell
-        self._report = report
         self.count = 0
         self._operation = 0
         self._ticks = 0
-        self._wire = Session(Side.SERVER, plan.limits.message)
         self._many = False
         self._stage: Stage | None = None
         self._stage_answer: Callable[[Any], m.Reply] = _no_stage
         self._welcome: m.Welcome | None = None
         self._kept: Any = None
-        self._arrivals: deque[Channel] = deque()
-        self._changed = threading.Event()
-        self._ending: OpenEnvError | None = None
-        self._last_words: m.Error | None = None
         self._vacated = False
-        self._left = False
         self._born = FORKS.count
-
-    # -- from other threads
-
-    def attach(self, channel: Channel) -> None:
-        """Take over a new connection; the old one is ended."""
-        self._arrivals.append(channel)
-        if self._left:  # nobody would serve it; the client comes back and hears how the session ended
-            channel.abort()
-            return
-        self._report("attached")
-        self._wake()
-
-    def end(self, reason: OpenEnvError) -> None:
-        """End the session as soon as the request that runs is done."""
-        self._ending = self._ending or reason
-        self._wake()
-
-    def condemn(self, reason: OpenEnvError) -> None:
-        """End the session now for the client; the environment is closed when (and if) its call returns."""
-        self.end(reason)
-        if self.busy and self.io.acquire(timeout=0.5):
-            try:
-                if self.busy:
-                    self._farewell()
-            finally:
-                self.io.release()
-
-    def attend(self) -> None:
-        """While the environment runs: answer pings, notice the end of the connection."""
-        if not self.busy or not self.io.acquire(blocking=False):
-            return
-        try:
-            channel = self._newest()
-            if not self.busy or channel is None or channel.closed:
-                return
-            if channel.attend() < 0 and channel is self._newest():
-                self._report("detached")
-        finally:
-            self.io.release()
-
-    def beat(self) -> None:
-        """While the environment runs: show the client that this side lives."""
-        if not self.busy or not self.io.acquire(blocking=False):
-            return
-        try:
-            channel = self._newest()
-            if self.busy and channel is not None:
-                channel.pong()
-        finally:
-            self.io.release()
-
-    def _newest(self) -> Channel | None:
-        return self._arrivals[-1] if self._arrivals else self.channel
-
-    def _wake(self) -> None:
-        self._changed.set()
-        channel = self.channel
-        if channel is not None and not self.busy:
-            channel.stop_receiving()
 
     # -- the session's thread
 
@@ -336,27 +262,6 @@ class Seat:
             channel.send(self._wire.send(reply))
         return True
 
-    def _say(self, reply: m.Reply) -> None:
-        """Send a reply; a connection that cannot take it is lost, which the next read will show."""
-        channel = self.channel
-        if channel is None:
-            return
-        with contextlib.suppress(OSError, ServerConnectionError):
-            channel.send(self._wire.send(reply))
-
-    def _farewell(self) -> None:
-        """Tell a client that is still there why its session ends."""
-        if self._last_words is None and self._ending is not None:
-            self._last_words = error_reply(self._ending, alive=False)
-        for channel in (self.channel, *self._arrivals):
-            if channel is None or channel.closed:
-                continue
-            with contextlib.suppress(OSError, OpenEnvError):
-                channel.send_timeout = _LAST_PATIENCE
-                if self._last_words is not None:
-                    channel.send(encode(self._last_words))
-                channel.close(_GOING_AWAY, "the session has ended", timeout=0.0)
-
     def _leave(self) -> None:
         """Close what is still open, and free the slot."""
         self._vacate()
@@ -389,11 +294,6 @@ class Seat:
     def _close_as_asked(self, request: m.Close) -> m.Closed:
         self._close_stage()
         return m.Closed(request.id)
-
-    def _drop_channel(self) -> None:
-        channel, self.channel = self.channel, None
-        if channel is not None:
-            channel.abort()
 
 
 def _no_stage(request: Any) -> m.Reply:

@@ -1,14 +1,17 @@
-"""A client that is lost and comes back while its call runs."""
+"""A client that is lost and comes back while its call runs, or too late."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from openenv_gym.errors import ServerDrainingError
+from openenv_gym.errors import ServerConnectionError, ServerDrainingError
 from openenv_gym.protocol import messages as m
 from openenv_gym.protocol.codec import encode
+from openenv_gym.transport.channel import Channel
 from openenv_gym.transport.endings import ChannelSilence
 
 from .test_seat import _Scene
@@ -65,3 +68,26 @@ def test_a_loss_is_no_news_after_the_return(scene: _Scene) -> None:
     scene.stage.gate.set()
     assert scene.receive() == m.Resumed("a" * 32, last=1)
     assert scene.events == ["opened", "attached", "attached"]
+
+
+def test_a_connection_that_comes_when_the_session_has_just_ended_is_closed() -> None:
+    scene = _Scene()
+    assert isinstance(scene.receive(), m.Welcome)
+    late: list[Channel] = []
+    report: Any = scene.seat._report
+
+    def come_late(what: str, facts: Any = None) -> None:
+        if what == "left":
+            ours, theirs = scene.connect()
+            late.append(ours)
+            scene.seat.attach(theirs)
+        report(what, facts)
+
+    scene.seat._report = come_late
+    assert scene.ask(m.Close(1)) == m.Closed(1)
+    scene.finish()
+    with pytest.raises(ServerConnectionError, match="lost"):
+        late[0].recv(time.monotonic() + _PATIENCE)
+    assert scene.events == ["opened", "ended", "left"]
+    for channel in (scene.client, *late):
+        channel.abort()
