@@ -104,6 +104,7 @@ class Host:
 
 def host_of_image(image: str, provider: Any, options: dict[str, Any]) -> Host:
     """Return the host for a container of ``image``; ``provider`` ``None``: Docker on this machine."""
+    _check_text("image", image)
     if provider is None:
         return Host(_own("docker", image, options))
     return Host(provider, lambda: provider.start_container(image, **options))
@@ -115,6 +116,7 @@ def host_of_space(repo_id: str, provider: Any, options: dict[str, Any], *, docke
     Raises:
         ConfigError: An option that nobody takes.
     """
+    _check_text("repo_id", repo_id)
     options = dict(options)
     if docker:
         # The registry's name of a Space is its id in lower case, with "-" for all but letters and digits.
@@ -129,6 +131,11 @@ def host_of_space(repo_id: str, provider: Any, options: dict[str, Any], *, docke
             f"{', '.join(map(repr, options))} are options of a provider made here; give them to yours instead"
         )
     return Host(provider, lambda: provider.start(**starting))
+
+
+def _check_text(name: str, value: Any) -> None:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{name} is {value!r:.80}; write its name, a str", argument=name)
 
 
 def _own(name: str, target: str, options: dict[str, Any]) -> Provider:

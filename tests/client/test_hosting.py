@@ -160,3 +160,11 @@ def test_without_a_provider_ours_of_that_name_is_taken(monkeypatch: pytest.Monke
     assert asked == ["docker", "uv"]
     with pytest.raises(ConfigError, match="no such provider; or pass provider=, an object"):
         host_of_image("echo:1", None, {})
+
+
+@pytest.mark.parametrize("name", [5, None, ""])
+def test_what_is_started_has_a_name(name: Any) -> None:
+    with pytest.raises(ConfigError, match="image is .*; write its name"):
+        host_of_image(name, None, {})
+    with pytest.raises(ConfigError, match="repo_id is .*; write its name"):
+        host_of_space(name, None, {}, docker=True)
