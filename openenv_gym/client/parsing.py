@@ -124,9 +124,23 @@ def _observation(cls: Any, fields: Mapping[str, Any], result: StepResult[Any]) -
     if issubclass(cls, Observation):
         if not fields.keys().isdisjoint(_BESIDE):
             fields = {name: value for name, value in fields.items() if name not in _BESIDE}
+        _check_kinship(cls, fields)
         return _completed(_instance(cls, fields), result)
     beside = {name: getattr(result, name) for name in _BESIDE if name in own}
     return _instance(cls, {**beside, **fields})
+
+
+def _check_kinship(cls: type[Observation], fields: Mapping[str, Any]) -> None:
+    """Refuse what shares no field with ``cls``: as fields may be more or fewer, all would be defaults."""
+    config = cls.__struct_config__
+    own = set(cls.__struct_encode_fields__).difference(_BESIDE)
+    came = fields.keys() - {config.tag_field}
+    if own and came and own.isdisjoint(came):
+        raise ValidationError(
+            f"what came back is no {cls.__name__}: it has the fields {', '.join(sorted(came))}, and none of"
+            f" {', '.join(sorted(own))}. Does the server at base_url host another environment?",
+            path="$",
+        )
 
 
 def _completed(observation: Observation, result: StepResult[Any]) -> Observation:

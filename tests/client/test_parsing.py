@@ -122,6 +122,23 @@ def test_a_wrong_observation_is_named_by_its_field() -> None:
     assert caught.value.details["path"] == "$.at"
 
 
+def test_an_observation_of_another_environment_is_not_taken_for_one_of_defaults() -> None:
+    class Said(Observation, tag=True):
+        text: str = ""
+
+    class Reward(Observation):
+        """What a client names that wants no fields."""
+
+    with pytest.raises(
+        ValidationError, match="no Said: it has the fields observation, and none of text"
+    ) as caught:
+        parsed_result(Said, {"observation": {"observation": [0.0], "type": "Said"}})
+    assert caught.value.details["path"] == "$"
+    assert parsed_result(Said, {"observation": {"text": "a", "more": 1}}).observation.text == "a"
+    assert parsed_result(Said, {"observation": {"type": "Said", "metadata": {}}}).observation.text == ""
+    assert parsed_result(Reward, {"observation": {"text": "a"}, "reward": 2.0}).observation.reward == 2.0
+
+
 def test_a_wrong_observation_of_pydantic_is_named_too() -> None:
     class Strict(Model):
         @classmethod
