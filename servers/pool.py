@@ -186,7 +186,7 @@ class Pool:
         record = self.records.living.get(session)
         if record is not None and record.unclaimed != unclaimed:
             record.unclaimed = unclaimed
-            self._make_room(self.slots.waiting)
+            self._make_room(self.slots.lacking)
 
     def end(self, record: Record, reason: OpenEnvError, *, now: bool = False) -> None:
         """End a session."""
@@ -218,7 +218,7 @@ class Pool:
             case c.Detached(session=session):
                 if (record := self.records.living.get(session)) is not None:
                     record.detached = True
-                    self._make_room(self.slots.waiting)
+                    self._make_room(self.slots.lacking)
             case c.Attached(session=session):
                 if (record := self.records.living.get(session)) is not None:
                     record.detached = False
@@ -279,7 +279,7 @@ class Pool:
         """End sessions that yield until ``needed`` slots come free; lost ones first, then the oldest."""
         yielding = [record for record in self.records.living.values() if record.yields]
         for record in sorted(yielding, key=lambda record: (record.ending is None, not record.detached)):
-            if needed <= 0 or not self.slots.waiting:
+            if needed <= 0:
                 return
             needed -= record.hello.lanes
             if record.ending is None:

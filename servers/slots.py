@@ -30,6 +30,11 @@ class Slots:
         """How many newcomers wait."""
         return len(self._waiters)
 
+    @property
+    def lacking(self) -> int:
+        """How many slots would have to come free for all who wait; 0 or less: none."""
+        return self.active + sum(count for count, _ in self._waiters) - self.maximum
+
     def vacant(self, count: int) -> bool:
         """Whether so many slots can be had without a wait."""
         return not self._waiters and self.active + count <= self.maximum
@@ -55,7 +60,7 @@ class Slots:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry = (count, future)
         self._waiters.append(entry)
-        self._make_room(self.active + sum(n for n, _ in self._waiters) - self.maximum)
+        self._make_room(self.lacking)
         try:
             await asyncio.wait([future], timeout=max(patience, 10.0 if room_expected else 0.0))
         except asyncio.CancelledError:

@@ -37,6 +37,25 @@ def test_unclaimed_sessions_yield_their_slots_the_lost_first_then_the_oldest(
     tell_story(monkeypatch, tell, max_sessions=3)
 
 
+def test_a_newcomer_with_many_lanes_gets_the_slots_of_several_sessions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def tell(scene: Scene) -> None:
+        await scene.admit(A, lanes=2)
+        await scene.admit(B, lanes=2)
+        newcomer = asyncio.ensure_future(scene.admit(C, lanes=4, slot_timeout=30.0))
+        while not scene.pool.capacity()["waiting"]:
+            await asyncio.sleep(0)
+        for name in (A, B):  # the first is not over when the second is lost
+            scene.say(c.Detached(name))
+        assert [sent.session for sent in scene.worker.sent if isinstance(sent, c.End)] == [A, B]
+        for name in (A, B):
+            scene.say(c.Ended(name))
+        await newcomer
+
+    tell_story(monkeypatch, tell, max_sessions=4, lane_threads=1)
+
+
 def test_a_session_that_was_claimed_keeps_its_slot(monkeypatch: pytest.MonkeyPatch) -> None:
     async def tell(scene: Scene) -> None:
         await scene.admit(A)
