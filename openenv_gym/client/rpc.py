@@ -27,6 +27,7 @@ from ..errors import (
     ValidationError,
     from_wire,
 )
+from ..structs.maps import jsonable
 from .connect import request_headers
 from .deadline import deadline_in, time_left
 from .dialing import dial
@@ -73,10 +74,12 @@ class Rpc:
         """Return the result of a method.
 
         Raises:
+            ValueNotCarriedError: Something in ``params`` has no form in JSON; nothing was sent.
             OpenEnvError: What the server answered, or that it did not.
         """
+        plain = jsonable(dict(params), "$")
         self._last_id += 1
-        request = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": dict(params)}
+        request = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": plain}
         answer = fetch_json(
             self._endpoint,
             "/mcp",

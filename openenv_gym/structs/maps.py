@@ -101,7 +101,19 @@ def _plain(value: Any) -> Any:
 
 
 def jsonable(value: Any, path: str) -> Any:
-    """Return ``value`` in JSON's types, spelled as the package says; ``path`` is what errors call it."""
+    """Return ``value`` in JSON's types, spelled as the package says; ``path`` is what errors call it.
+
+    Raises:
+        ValueNotCarriedError: JSON has nothing for it, or it contains itself.
+    """
+    try:
+        return _jsonable(value, path)
+    except RecursionError:
+        text = f"{path} has no form in JSON: it contains itself, or is nested too deeply"
+        raise ValueNotCarriedError(text, path=path) from None
+
+
+def _jsonable(value: Any, path: str) -> Any:
     if is_numpy(value):
         if is_finite(value):
             return value.tolist()  # no look at each number of an image
@@ -117,13 +129,13 @@ def jsonable(value: Any, path: str) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode()
     if isinstance(value, list | tuple | set | frozenset):
-        return [jsonable(item, f"{path}[{at}]") for at, item in enumerate(value)]
+        return [_jsonable(item, f"{path}[{at}]") for at, item in enumerate(value)]
     if isinstance(value, AnyMapping):
-        return {_key(key, path): jsonable(item, f"{path}.{key}") for key, item in value.items()}
+        return {_key(key, path): _jsonable(item, f"{path}.{key}") for key, item in value.items()}
     if isinstance(value, msgspec.Struct) and value.__struct_config__.array_like:
-        return [jsonable(item, path) for item in _fields(value).values()]
+        return [_jsonable(item, path) for item in _fields(value).values()]
     if isinstance(value, msgspec.Struct) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
-        return {name: jsonable(item, f"{path}.{name}") for name, item in _fields(value).items()}
+        return {name: _jsonable(item, f"{path}.{name}") for name, item in _fields(value).items()}
     return _builtin(value, path)
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
+import numpy as np
 import pytest
 
 from openenv_gym import errors
@@ -120,6 +121,16 @@ def test_what_a_server_answers_instead_is_typed(
     with answering(answer) as (endpoint, _), pytest.raises(kind, match=says) as caught:
         Rpc(endpoint, 5.0).call("tools/call", {})
     assert type(caught.value) is kind
+
+
+def test_arguments_travel_as_json_spells_them() -> None:
+    with answering(result(None)) as (endpoint, seen):
+        rpc = Rpc(endpoint, 5.0)
+        rpc.call("tools/call", {"arguments": {"a": np.arange(2), "b": float("nan"), "c": b"x"}})
+        with pytest.raises(errors.ValueNotCarriedError, match=r"\$\.arguments\.a has no form in JSON"):
+            rpc.call("tools/call", {"arguments": {"a": object()}})
+    (sent,) = seen
+    assert json.loads(sent[3])["params"] == {"arguments": {"a": [0, 1], "b": "NaN", "c": "eA=="}}
 
 
 def test_facts_of_an_error_are_kept() -> None:

@@ -236,3 +236,10 @@ def test_a_name_that_is_no_unicode_is_wrong(data: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="no valid Unicode") as caught:
         from_map(Numbered, data)
     assert caught.value.details == {"path": "$"}
+
+
+def test_what_contains_itself_is_not_carried() -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    with pytest.raises(ValueNotCarriedError, match=r"^\$\.data has no form in JSON: it contains itself"):
+        jsonable(loop, "$.data")
