@@ -88,10 +88,20 @@ def _threads(
     if not count:
         slow = desk.slow
         if slow is None:
-            slow = any(is_slow(make(lane)) for lane in _kinds(hello))
+            slow = any(is_slow(_tried(make, lane, hello)) for lane in _kinds(hello))
             desk.measured(slow)
         count = MOST_THREADS if slow else 1
     return min(count, lanes, MOST_THREADS)
+
+
+def _tried(make: _Make, lane: int, hello: m.Hello) -> gym.Env[Any, Any]:
+    """Return an environment as ``lane`` will have it; where lanes differ, the error says which one it is."""
+    try:
+        return make(lane)
+    except Exception as exc:
+        if isinstance(hello.env_kwargs, list):
+            raise error_of_lane([(lane, exc)], construction=True) from exc
+        raise
 
 
 def _kinds(hello: m.Hello) -> list[int]:
@@ -130,6 +140,7 @@ def _check_spaces(lanes: list[Episodes]) -> None:
             ours, theirs = getattr(lane.env, name), getattr(first, name)
             if ours != theirs:
                 raise ConfigError(
-                    f"lane {at} has the {name} {ours}, lane 0 has {theirs}; the lanes of a session need the"
-                    " same spaces, so give lanes of another kind sessions of their own"
+                    f"lane {at}: its {name} is {ours}, that of the first lane of its session is {theirs}; all"
+                    " lanes of a vector environment need the same spaces",
+                    lanes=[at],
                 )

@@ -10,7 +10,7 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import VectorEnv
 
-from openenv_gym.errors import ConfigError
+from openenv_gym.errors import ConfigError, RemoteProtocolError
 from openenv_gym.protocol.specs import from_spec
 from openenv_gym.testing import difference
 
@@ -100,7 +100,12 @@ class _Replay:
         self._env: Any = env
         self._fields = _FIELDS[header.kind]
         self._resets = self._steps = self._raised = 0
-        for field, text in _surface_differences(header, env):
+        try:
+            found = next(_surface_differences(header, env), None)
+        except RemoteProtocolError as exc:
+            raise _malformed(trajectory, f"its header: {exc}") from exc
+        if found is not None:
+            field, text = found
             raise self._error(field, f"{field} is {text}")
 
     def run(self) -> Replayed:
@@ -160,7 +165,14 @@ def _make(trajectory: Trajectory) -> _Env:
     text = trajectory.header.spec
     if text is None:
         raise ConfigError(f"{trajectory.path} has no spec to make an env from; pass env=")
-    spec = EnvSpec.from_json(text)
+    try:
+        spec = EnvSpec.from_json(text)
+    except Exception as exc:
+        raise _malformed(trajectory, f"its spec: {exc}") from exc
     if trajectory.header.kind == "vector":
         return gym.make_vec(spec)
     return gym.make(spec)
+
+
+def _malformed(trajectory: Trajectory, what: str) -> ConfigError:
+    return ConfigError(f"{trajectory.path} is damaged, {what}; record it again")

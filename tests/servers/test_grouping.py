@@ -100,8 +100,18 @@ def test_a_constructor_that_raises_leaves_none_open(threads: int, tmp_path: Path
 
 def test_lanes_of_different_spaces_are_refused(tmp_path: Path) -> None:
     each = [{"size": 4}, {"size": 5}]
-    with pytest.raises(ConfigError, match="lane 1 has the observation_space .*5.*lane 0 has .*4"):
+    with pytest.raises(ConfigError, match="^lane 1: its observation_space .*5.* first lane .*4") as caught:
         opened(f"{_TEST_ENVS}:Big-v0", lanes=2, env_kwargs=each)
+    assert caught.value.details == {"lanes": [1]}
+
+
+def test_a_trial_that_cannot_be_built_names_its_lane_where_lanes_differ() -> None:
+    each = [{}, {}, {"where": "init", "at": 1}]
+    with pytest.raises(ConstructionError, match="^lane 2: KeyError: 'the environment failed'") as caught:
+        opened(f"{_TEST_ENVS}:Crash-v0", threads=None, lanes=3, env_kwargs=each)
+    assert caught.value.details["lanes"] == [2]
+    with pytest.raises(KeyError, match="the environment failed"):
+        opened(f"{_TEST_ENVS}:Crash-v0", threads=None, lanes=3, env_kwargs=each[2])
 
 
 def test_arguments_of_every_lane_are_checked() -> None:

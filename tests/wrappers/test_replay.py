@@ -157,6 +157,22 @@ def test_a_file_without_a_spec_takes_an_env(tmp_path: Path) -> None:
         replay(record(SpaceEnv("dict"), tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("known", "damaged", "says"),
+    [
+        (b"discrete", b"distrete", "its header: .*'distrete' is unknown"),
+        (b'{"id"', b'{,id"', "its spec: .*line 1"),
+    ],
+)
+def test_a_damaged_header_is_told(known: bytes, damaged: bytes, says: str, tmp_path: Path) -> None:
+    path = Path(record(gym.make("CartPole-v1"), tmp_path))
+    data = path.read_bytes()
+    assert known in data
+    path.write_bytes(data.replace(known, damaged))
+    with pytest.raises(ConfigError, match=f"is damaged, {says}.*; record it again"):
+        replay(path)
+
+
 # -- vector environments
 
 

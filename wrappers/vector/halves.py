@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium.error import NoAsyncCallError
 
-from openenv_gym.errors import ConfigError, ResetNeededError
+from openenv_gym.errors import ConfigError, InterruptedStepError, ResetNeededError, VectorEnvError
 
 from .batches import take_rows
 from .ready import Batch
@@ -53,7 +54,11 @@ class Halves:
         self._due = False
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> None:
-        """Begin new episodes in all lanes; arguments and errors as for :meth:`RemoteVectorEnv.reset`."""
+        """Begin new episodes in all lanes, also after an error; steps under way are forgotten.
+
+        Arguments and errors are as for :meth:`RemoteVectorEnv.reset`.
+        """
+        self._forget()
         observations, infos = self._envs.reset(seed=seed, options=options)
         for half, lanes in enumerate(self.lanes):
             rows = list(lanes)
@@ -67,6 +72,8 @@ class Halves:
 
     def recv(self) -> Batch:
         """Return the results of the half whose turn it is; errors as for :meth:`RemoteVectorEnv.recv`.
+
+        After a ``VectorEnvError`` only :meth:`reset` goes on.
 
         Raises:
             ResetNeededError: There was no :meth:`reset`, or :meth:`send` has not answered the last batch.
@@ -91,6 +98,16 @@ class Halves:
             raise ResetNeededError("no batch waits for actions; call recv() first")
         self._envs.send_whole(actions, self.lanes[self._turn])
         self._turn, self._due = 1 - self._turn, True
+
+    def _forget(self) -> None:
+        """Receive what was sent, whatever came of it."""
+        while True:
+            try:
+                self._envs.recv()
+            except VectorEnvError:
+                continue
+            except (NoAsyncCallError, InterruptedStepError):
+                return
 
 
 def _some(infos: dict[str, Any], rows: list[int]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openenv_gym.errors import ConfigError, ResetNeededError
+from openenv_gym.errors import ConfigError, ResetNeededError, VectorEnvError
 from openenv_gym.registration import mirror
 from openenv_gym.testing import difference
 from openenv_gym.wrappers.vector import Halves
@@ -93,3 +93,24 @@ def test_what_has_no_halves_is_refused() -> None:
     with pytest.raises(ConfigError, match="not a SyncVectorEnv"):
         Halves(sync)
     sync.close()
+
+
+@pytest.mark.parametrize("lanes_per_worker", [None, 1])
+def test_a_reset_goes_on_after_an_error(lanes_per_worker: int | None) -> None:
+    each: list[dict[str, Any]] = [{"at": 99}, {"at": 99}, {"at": 99}, {"at": 2}]
+    with making("Crash-v0", 4, env_kwargs=each, lane_threads=1, lanes_per_worker=lanes_per_worker) as envs:
+        halves = Halves(envs)
+        halves.reset()
+        with pytest.raises(VectorEnvError, match="the environment failed"):
+            for _ in range(6):
+                halves.recv()
+                halves.send(np.zeros(2, np.int64))
+        for _ in range(2):
+            halves.reset()
+            batch = halves.recv()
+            assert batch.lanes.tolist() == list(halves.lanes[0])
+            assert batch.observations.tolist() == [0, 0]
+        halves.send(np.zeros(2, np.int64))
+        halves.recv()
+        halves.send(np.zeros(2, np.int64))
+        assert halves.recv().observations.tolist() == [1, 1]
