@@ -87,16 +87,22 @@ class Crew:
             return
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        environment = {name: value for name, value in os.environ.items() if name != "OPENENV_TOKEN"}
         with theirs:
             self._template = subprocess.Popen(
                 command("template", parent=os.getpid(), control=theirs.fileno()),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                env=environment,
+                env=self._environment(),
             )
         self._link = c.ControlSocket(ours)
         self._link.post(c.Setup(self._target.text, self._settings.to_wire()))
+
+    def _environment(self) -> dict[str, str]:
+        """Return the environment variables of workers: all but those that hold the token."""
+        token = self._settings.token
+        return {
+            name: value for name, value in os.environ.items() if name != "OPENENV_TOKEN" and value != token
+        }
 
     async def open(self) -> None:
         """Wait until workers can be had."""

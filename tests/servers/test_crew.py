@@ -340,14 +340,21 @@ def test_a_template_that_ends_while_it_starts_is_the_reason_too(monkeypatch: pyt
     assert "ended while it started" in _failed_start(monkeypatch, None).message
 
 
-def test_the_template_is_not_given_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENENV_TOKEN", "secret")
+@pytest.mark.parametrize(
+    ("variable", "token"), [("OPENENV_TOKEN", "secret"), ("MY_TOKEN", "secret"), ("MY_TOKEN", "env:MY_TOKEN")]
+)
+def test_the_template_is_not_given_the_token(
+    variable: str, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "secret")
+    monkeypatch.setenv("OTHER", "public")
 
     async def tell(scene: _Scene) -> None:
-        assert "OPENENV_TOKEN" not in scene.template.env
+        assert variable not in scene.template.env
+        assert scene.template.env["OTHER"] == "public"
         assert "secret" not in " ".join(scene.template.arguments)
 
-    _story(monkeypatch, tell, token="secret")
+    _story(monkeypatch, tell, token=token)
 
 
 def test_workers_that_do_not_leave_are_killed(
