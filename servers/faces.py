@@ -184,6 +184,12 @@ class _SpaceFace:
     def reset(self, seed: Any, options: dict[str, Any]) -> Shown:
         """See :class:`Face`; what is left of the options are Gymnasium's."""
         options = dict(options)
+        if isinstance(options.get("options"), dict):  # as with gymnasium.Env.reset; it would be one of them
+            names = ", ".join(f"{name}=..." for name in options["options"])
+            raise ValidationError(
+                f"$.options: give a Gymnasium environment its options by themselves: reset({names})",
+                path="$.options",
+            )
         episode_id = options.pop("episode_id", None) or uuid4().hex
         self._episode = None
         observation, info = self._env.reset(seed=seed, options=options or None)

@@ -53,6 +53,13 @@ def test_without_options_gymnasium_gets_none() -> None:
     assert face_of(DictEnv(), "dicts").reset(None, {}).metadata == {"options": None}
 
 
+def test_options_in_options_are_refused() -> None:
+    face = face_of(DictEnv(), "dicts")
+    with pytest.raises(ValidationError, match=r"options by themselves: reset\(low=..., high=...\)") as caught:
+        face.reset(None, {"options": {"low": 0, "high": 1}})
+    assert caught.value.details["path"] == "$.options"
+
+
 def test_what_a_plain_environment_says_of_itself() -> None:
     face = face_of(DictEnv(), "dicts")
     assert face.ask("metadata", {})["name"] == "dicts"
