@@ -141,47 +141,40 @@ def test_it_ends_when_it_is_told_or_the_parent_is_gone(said: bool, text: str, tm
         idle.abort(), busy.abort()
 
 
-def test_a_running_call_finishes_within_the_time_that_is_left() -> None:
+@contextmanager
+def _stepping(unit: float) -> Iterator[tuple[_Running, Any]]:
+    """Give a worker and its client while a step of ``unit`` seconds runs; the worker then ends by itself."""
     with _running() as worker:
-        _, client = worker.open(env_kwargs={"unit": 0.2})
+        _, client = worker.open(env_kwargs={"unit": unit})
         told(client)
         ask(client, m.Reset(1))
         client.send(encode(_step(2, 1)))
         _wait_for_step(worker)
-        worker.link.post(c.Drain(10.0))
-        assert isinstance(told(client), m.Transition)
-        assert told(client).code == "server_draining"
+        yield worker, client
         assert worker.exit_code() == 0
         client.abort()
 
 
+def test_a_running_call_finishes_within_the_time_that_is_left() -> None:
+    with _stepping(0.2) as (worker, client):
+        worker.link.post(c.Drain(10.0))
+        assert isinstance(told(client), m.Transition)
+        assert told(client).code == "server_draining"
+
+
 def test_a_call_that_takes_too_long_is_cut_and_its_client_told() -> None:
-    with _running() as worker:
-        _, client = worker.open(env_kwargs={"unit": 100.0})
-        told(client)
-        ask(client, m.Reset(1))
-        client.send(encode(_step(2, 1)))
-        _wait_for_step(worker)
+    with _stepping(100.0) as (worker, client):
         worker.link.post(c.Drain(0.1))
         assert told(client).code == "server_draining"
         with pytest.raises(ServerConnectionError):
             told(client)
-        assert worker.exit_code() == 0
-        client.abort()
 
 
 def test_a_second_word_to_stop_cuts_at_once() -> None:
-    with _running() as worker:
-        _, client = worker.open(env_kwargs={"unit": 100.0})
-        told(client)
-        ask(client, m.Reset(1))
-        client.send(encode(_step(2, 1)))
-        _wait_for_step(worker)
+    with _stepping(100.0) as (worker, client):
         worker.link.post(c.Drain(100.0))
         worker.link.post(c.Drain(0.0))
         assert told(client).code == "server_draining"
-        assert worker.exit_code() == 0
-        client.abort()
 
 
 def test_signals_to_stop_are_the_parents_business() -> None:

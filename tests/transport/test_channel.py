@@ -25,21 +25,9 @@ from openenv_gym.protocol.frames import (
     plain_message,
 )
 from openenv_gym.transport import Channel, ChannelClosed, ChannelSilence
-from tests.transport.ends import KINDS, Peer, connected
+from tests.transport.ends import Peer, connected
 
 SIZES = [0, 1, 125, 126, 4090, 4091, 9000, 70_000, 3_000_000]
-
-
-@pytest.fixture(params=KINDS)
-def ends(request: pytest.FixtureRequest) -> Iterator[tuple[socket.socket, socket.socket]]:
-    with connected(request.param) as pair:
-        yield pair
-
-
-@pytest.fixture
-def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    with connected("unix") as pair:
-        yield pair
 
 
 @pytest.fixture

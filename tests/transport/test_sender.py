@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,21 +14,9 @@ from openenv_gym.protocol.reader import FrameReader
 from openenv_gym.transport import ChannelClosed, ChannelSilence
 from openenv_gym.transport.sender import Sender
 from openenv_gym.transport.sockets import PortableSocket
-from tests.transport.ends import KINDS, Peer, connected
+from tests.transport.ends import Peer
 
 SIZES = [0, 1, 125, 126, 32_767, 32_768, 70_000, 8_000_000]
-
-
-@pytest.fixture(params=KINDS)
-def ends(request: pytest.FixtureRequest) -> Iterator[tuple[socket.socket, socket.socket]]:
-    with connected(request.param) as pair:
-        yield pair
-
-
-@pytest.fixture
-def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    with connected("unix") as pair:
-        yield pair
 
 
 class Collector(threading.Thread):
