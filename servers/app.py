@@ -29,8 +29,8 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from openenv_gym.errors import OpenEnvError
-from openenv_gym.protocol.messages import SUBPROTOCOL
 
+from .arrivals import offers_ours
 from .mcp.endpoint import McpEndpoint
 from .openenv.about import About
 from .openenv.http import HttpSessions, answer, failure
@@ -130,7 +130,7 @@ class _Sockets:
         self._pump: ASGIApp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._binary() if SUBPROTOCOL in scope.get("subprotocols", ()) else self._talk
+        app = self._binary() if offers_ours(scope) else self._talk
         await app(scope, receive, send)
 
     def _binary(self) -> ASGIApp:

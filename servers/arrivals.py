@@ -9,6 +9,8 @@ import logging
 import socket
 from http import HTTPStatus
 
+from starlette.types import Scope
+
 from openenv_gym.errors import (
     MessageTooLargeError,
     OpenEnvError,
@@ -19,18 +21,25 @@ from openenv_gym.protocol import frames
 from openenv_gym.protocol.codec import Greeting, decode_first, encode
 from openenv_gym.protocol.deflate import inflate
 from openenv_gym.protocol.masking import apply_mask
+from openenv_gym.protocol.messages import SUBPROTOCOL
 
 from .pool import Arrival, Pool
 from .problems import problem, status_of
 from .replies import error_reply
 from .settings import ServerSettings
 
-__all__ = ["PATIENCE", "Arrivals", "nothing_came", "refusal"]
+__all__ = ["PATIENCE", "Arrivals", "nothing_came", "offers_ours", "refusal"]
 
 _LOG = logging.getLogger("openenv_gym.server")
 PATIENCE = 10.0
 """Seconds in which a new connection must have said what it is for."""
 _LARGEST_FIRST = 1 << 20
+
+
+def offers_ours(scope: Scope) -> bool:
+    """Return whether a handshake offers our subprotocol; older uvicorn splits no list of them."""
+    offers = ",".join(scope.get("subprotocols", ()))
+    return SUBPROTOCOL in (offer.strip() for offer in offers.split(","))
 
 
 class Arrivals:

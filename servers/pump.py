@@ -20,7 +20,7 @@ from openenv_gym.protocol.codec import encode
 from openenv_gym.protocol.messages import SUBPROTOCOL
 from openenv_gym.protocol.reader import FrameReader
 
-from .arrivals import PATIENCE, Arrivals, nothing_came
+from .arrivals import PATIENCE, Arrivals, nothing_came, offers_ours
 from .pool import Arrival, Pool
 from .problems import problem, status_of
 from .replies import error_reply
@@ -82,7 +82,7 @@ class Pump:
         check_token(self._settings, websocket.headers.get("authorization"))
         check_origin(self._settings, websocket.headers.get("origin"))
         check_mode(self._settings)
-        if SUBPROTOCOL not in websocket.scope.get("subprotocols", ()):
+        if not offers_ours(websocket.scope):
             raise RemoteProtocolError(f"this server speaks the WebSocket subprotocol {SUBPROTOCOL}; offer it")
 
 

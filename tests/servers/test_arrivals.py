@@ -14,7 +14,7 @@ from openenv_gym.protocol import messages as m
 from openenv_gym.protocol.codec import decode_request, encode
 from openenv_gym.protocol.deflate import deflate
 from openenv_gym.servers import arrivals as module
-from openenv_gym.servers.arrivals import Arrivals, refusal
+from openenv_gym.servers.arrivals import Arrivals, offers_ours, refusal
 from openenv_gym.servers.board import Board
 from openenv_gym.servers.pool import Arrival
 from openenv_gym.servers.records import Record, Records
@@ -310,6 +310,23 @@ def test_who_resumes_a_session_that_is_over_hears_how_it_ended(ended: bool) -> N
     error = _refused(message(m.Resume(session=SESSION, token=TOKEN)), pool=pool)
     assert (error.code, error.message) == ("deadline_exceeded", "too long")
     assert error.details == {"operation": "step", "deadline": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("offered", "ours"),
+    [
+        ((m.SUBPROTOCOL,), True),
+        (("json", m.SUBPROTOCOL), True),
+        ((f"json, {m.SUBPROTOCOL}",), True),
+        ((f"{m.SUBPROTOCOL},json",), True),
+        ((), False),
+        (("json", f"{m.SUBPROTOCOL}2"), False),
+    ],
+)
+def test_our_subprotocol_is_found_among_others_however_they_are_listed(
+    offered: tuple[str, ...], ours: bool
+) -> None:
+    assert offers_ours({"subprotocols": list(offered)}) is ours
 
 
 def test_the_refusal_of_a_handshake_is_a_whole_http_answer() -> None:
