@@ -30,10 +30,12 @@ from .targets import Target
 from .watch import Watch
 from .workers import Worker
 
-__all__ = ["Arrival", "Pool"]
+__all__ = ["QUESTION_WAIT", "Arrival", "Pool"]
 
 _LOG = logging.getLogger("openenv_gym.server")
 
+QUESTION_WAIT = 4.0
+"""Seconds that who asks over HTTP waits for a slot; many HTTP clients give up after five."""
 _LOST = "the connection was lost, and a newcomer got the slot"
 _UNCLAIMED = "the server was full, and a newcomer got the slot, for no second request had come"
 
@@ -291,7 +293,8 @@ class Pool:
         return sum(living[session].hello.group == group for session in worker.sessions) if group else 0
 
     async def _describe(self) -> dict[str, Any]:
-        await self.slots.take(1, self.settings.slot_wait or 60.0, room_expected=False)
+        patience = min(self.settings.slot_wait, QUESTION_WAIT)
+        await self.slots.take(1, patience, room_expected=self._room_expected(1))
         try:
             worker = await self._crew.place()
             place = worker.take_place()

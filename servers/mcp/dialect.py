@@ -154,7 +154,9 @@ class Dialect:
         try:
             return self._sessions.find(session_id if isinstance(session_id, str) else repr(session_id))
         except SessionLostError as exc:
-            raise RpcError(INVALID_PARAMS, f"Unknown session_id: {session_id}", exc.message) from None
+            raise RpcError(
+                INVALID_PARAMS, f"Unknown session_id: {str(session_id)[:80]}", exc.message
+            ) from None
 
 
 async def _list(held: Held, params: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -15,12 +15,10 @@ from openenv_gym.forms import space_form, space_schema
 from openenv_gym.protocol.specs import from_spec
 from openenv_gym.protocol.values import unpack_ext
 
+from ..pool import QUESTION_WAIT, Pool
 from ..settings import ServerSettings
 from ..targets import Target
 from .peer import Peer
-
-if TYPE_CHECKING:
-    from ..pool import Pool
 
 __all__ = ["About", "visit"]
 
@@ -34,8 +32,8 @@ _BESIDE = {
 
 @contextlib.asynccontextmanager
 async def visit(pool: Pool, settings: ServerSettings) -> AsyncIterator[Peer]:
-    """Open a session for a question or two; it waits for a slot as long as a client may."""
-    peer = await Peer.open(pool, patience=settings.slot_wait)
+    """Open a session for a question or two; it waits for a slot, but not long."""
+    peer = await Peer.open(pool, patience=min(settings.slot_wait, QUESTION_WAIT))
     try:
         yield peer
     finally:

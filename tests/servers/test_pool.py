@@ -304,6 +304,24 @@ def test_an_environment_is_described_once_for_all_who_ask(monkeypatch: pytest.Mo
     tell_story(monkeypatch, tell)
 
 
+def test_who_asks_what_is_served_waits_not_long_for_a_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def tell(scene: Scene) -> None:
+        await scene.admit(A)
+        with pytest.raises(CapacityError):
+            await scene.pool.describe()
+        scene.pool.offer(A, True)
+        asking = asyncio.ensure_future(scene.pool.describe())
+        while not isinstance(scene.worker.sent[-1], c.End):
+            await asyncio.sleep(0)
+        scene.say(c.Ended(A))
+        while not isinstance(describe := scene.worker.sent[-1], c.Describe):
+            await asyncio.sleep(0)
+        scene.say(c.Described(describe.place, {"target": "t"}))
+        assert await asking == {"target": "t"}
+
+    tell_story(monkeypatch, tell, max_sessions=1, slot_wait=0.0)
+
+
 def test_what_a_session_found_is_a_description(monkeypatch: pytest.MonkeyPatch) -> None:
     async def tell(scene: Scene) -> None:
         await scene.admit(A)

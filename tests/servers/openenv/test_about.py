@@ -93,6 +93,6 @@ def test_a_visit_ends_its_session_whatever_happens() -> None:
             async with visit(pool, pool.settings):  # type: ignore[arg-type]
                 raise KeyError
         assert [type(request) for request in pool.asked] == [m.Hello, m.Close]
-        assert pool.asked[0].slot_timeout == 5.0
+        assert pool.asked[0].slot_timeout == 2.0
 
-    _story(tell, slot_wait=5.0)
+    _story(tell, slot_wait=2.0)
