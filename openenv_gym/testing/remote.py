@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from ..environment import Environment
+from ..errors import ConfigError
 from ..typed_env import TypedEnv
 from .compare import difference
 
@@ -66,10 +67,17 @@ def check_remote(
 
     Raises:
         AssertionError: They differ; the message says where and how.
+        ConfigError: One of them is no single environment.
         Exception: Whatever the envs raise.
     """
     if isinstance(local, Environment):
         local = TypedEnv(local)
+    for name, env in (("remote", remote), ("local", local)):
+        if not isinstance(env, gym.Env):
+            raise ConfigError(
+                f"{name} is a {type(env).__name__}; pass a gymnasium.Env, as gym.make gives it (for vector"
+                " environments there is check_vector_env with reference=)"
+            )
     _check_surface(remote, local)
     local.action_space.seed(seed)
     due = {(index * steps) // frames for index in range(frames)}

@@ -18,6 +18,7 @@ from .vector_rules import Rule
 __all__ = ["RULES", "Finding", "VectorEnvCheckError", "VectorReport", "check_vector_env"]
 
 _Envs = VectorEnv[Any, Any, Any]
+_WANTED = "pass a gymnasium.vector.VectorEnv, such as gym.make_vec gives, or a function that makes one"
 
 #: The sentences of the contract that are checked, in order.
 RULES: tuple[Rule, ...] = (
@@ -136,7 +137,7 @@ def check_vector_env(
 
     Raises:
         VectorEnvCheckError: Rules are violated; the message lists them all, with what to do.
-        ConfigError: ``skip`` names no rule, or ``steps`` is not positive.
+        ConfigError: ``skip`` names no rule, ``steps`` is not positive, or there is no vector environment.
         Exception: The function makes no env in any mode.
     """
     unknown = set(skip) - {rule.name for rule in RULES}
@@ -171,8 +172,10 @@ def _cases(
     if isinstance(envs, VectorEnv):
         yield Case(envs, reference=_lanes(envs, reference), **options)
         return
+    if not callable(envs):
+        raise ConfigError(f"envs is a {type(envs).__name__}; {_WANTED}")
     if "autoreset_mode" not in inspect.signature(envs).parameters:
-        made = envs()
+        made = _vector(envs())
         yield Case(made, make=envs, reference=_lanes(made, reference), **options)
         return
     makers = {mode: partial(envs, autoreset_mode=mode.value) for mode in Mode}
@@ -187,9 +190,16 @@ def _cases(
             why = f"the mode is refused: {type(exc).__name__}: {exc}"
             findings.append(Finding("asked-mode", mode.value, unchecked=why))
             continue
+        _vector(made)
         other = makers[Mode.NEXT_STEP if mode is Mode.SAME_STEP else Mode.SAME_STEP]
         lanes = _lanes(made, reference)
         yield Case(made, make=make, make_other=other, asked=mode, reference=lanes, **options)
+
+
+def _vector(made: Any) -> _Envs:
+    if not isinstance(made, VectorEnv):
+        raise ConfigError(f"the function made a {type(made).__name__}; {_WANTED}")
+    return made
 
 
 def _lanes(envs: _Envs, reference: Callable[[], Any] | None) -> Sequence[Callable[[], Any]] | None:

@@ -5,7 +5,9 @@ from typing import Any, ClassVar
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.vector import SyncVectorEnv
 
+from openenv_gym.errors import ConfigError
 from openenv_gym.testing import Agreement, check_remote
 from openenv_gym.typed_env import TypedEnv
 from tests.support.testenvs import MaskedEnv, RenderEnv, RewardEnv, SpaceEnv
@@ -107,3 +109,10 @@ def test_each_env_gets_an_action_of_its_own() -> None:
 def test_what_an_env_raises_is_raised() -> None:
     with pytest.raises(ValueError, match="not allowed"):
         check_remote(MaskedEnv(), MaskedEnv(), policy=lambda obs, info: 1)
+
+
+def test_what_is_no_environment_is_refused() -> None:
+    with pytest.raises(ConfigError, match="local is a str; pass a gymnasium.Env"):
+        check_remote(RewardEnv(), "CartPole-v1")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="remote is a SyncVectorEnv; .* check_vector_env"):
+        check_remote(SyncVectorEnv([RewardEnv]), RewardEnv())  # type: ignore[arg-type]

@@ -177,3 +177,16 @@ def test_one_lane_is_checked_as_far_as_that_goes() -> None:
     report = check_vector_env(lambda: SyncVectorEnv([cartpole]), steps=30)
     assert report.outcome("missing-actions") == report.outcome("reset-mask") == "not checked"
     assert report.outcome("explicit-reset") == "kept"
+
+
+@pytest.mark.parametrize(
+    ("envs", "says"),
+    [
+        (3, "envs is a int; pass a gymnasium.vector.VectorEnv"),
+        (lambda: gym.make("CartPole-v1").unwrapped, "the function made a CartPoleEnv; pass"),
+        (lambda autoreset_mode: None, "the function made a NoneType; pass"),
+    ],
+)
+def test_what_is_no_vector_environment_is_refused(envs: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        check_vector_env(envs)
