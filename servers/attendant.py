@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -10,6 +11,7 @@ from .seat import Seat
 
 __all__ = ["Attendant"]
 
+_LOG = logging.getLogger("openenv_gym.server")
 _ROUND = 1.0
 """Seconds between rounds: a ping is answered within it even while a step runs."""
 
@@ -53,12 +55,18 @@ class Attendant:
             if not seat.busy:
                 continue
             count, beaten = self._seen.get(seat.session, (-1, now))
-            if count == seat.count:
-                seat.attend()
-                if self._keepalive is not None and now - beaten >= self._keepalive:
-                    seat.beat()
-                    beaten = now
-            else:
+            if count != seat.count or self._attend(seat, now - beaten):
                 beaten = now
             seen[seat.session] = (seat.count, beaten)
         self._seen = seen
+
+    def _attend(self, seat: Seat, quiet: float) -> bool:
+        """Attend to a seat that was ``quiet`` for so many seconds; return whether it gave a sign of life."""
+        try:
+            seat.attend()
+            if self._keepalive is None or quiet < self._keepalive:
+                return False
+            seat.beat()
+        except Exception:  # such as no memory for what one client sends: the other sessions need it, too
+            _LOG.exception("session %s cannot be attended to", seat.session)
+        return True

@@ -39,6 +39,20 @@ def test_a_seat_is_attended_to_once_it_was_busy_for_a_whole_round() -> None:
     assert (seat.attended, seat.beats) == (2, 0)
 
 
+def test_a_seat_that_fails_is_no_reason_to_leave_the_others_alone(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(_Seat):
+        def attend(self) -> None:
+            super().attend()
+            raise MemoryError
+
+    seats = [Failing("a"), _Seat("b")]
+    attendant = Attendant(lambda: seats, None)
+    for now in range(3):
+        attendant.round(float(now))
+    assert [seat.attended for seat in seats] == [2, 2]
+    assert "session a cannot be attended to" in caplog.text
+
+
 def test_quick_calls_are_left_alone() -> None:
     seat = _Seat()
     attendant = Attendant(lambda: [seat], 1.0)
