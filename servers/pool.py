@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from openenv_gym.errors import (
+    DeadlineExceededError,
     LocalProtocolError,
     OpenEnvError,
     ServerDrainingError,
@@ -302,10 +303,25 @@ class Pool:
             future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
             self._describing = worker, place, future
             worker.send(c.Describe(place))
-            return await future
+            return await self._told(worker, future)
         finally:
             self._describing = None
             self.slots.give(1)
+
+    async def _told(self, worker: Worker, future: asyncio.Future[dict[str, Any]]) -> dict[str, Any]:
+        """Return the description that a worker owes, within the deadline of a construction."""
+        deadline = self.settings.construction_deadline
+        await asyncio.wait([future], timeout=deadline)
+        if not future.done():
+            worker.tainted = True
+            self._crew.relieve(worker)
+            raise DeadlineExceededError(
+                f"the environment's construction took longer than {deadline:g} s and was given up;"
+                " raise --construction-deadline",
+                operation="construction",
+                deadline=deadline,
+            )
+        return future.result()
 
     def _described(self, worker: Worker, place: int, facts: Any, error: str | None) -> None:
         if self._describing is None or self._describing[:2] != (worker, place):

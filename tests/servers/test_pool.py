@@ -349,6 +349,22 @@ def test_a_description_that_failed_is_asked_for_again(monkeypatch: pytest.Monkey
     tell_story(monkeypatch, tell)
 
 
+def test_a_description_has_the_deadline_of_a_construction(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def tell(scene: Scene) -> None:
+        with pytest.raises(DeadlineExceededError, match="construction took longer than 0.001 s") as caught:
+            await scene.pool.describe()
+        assert caught.value.details == {"operation": "construction", "deadline": 0.001}
+        assert scene.worker.tainted
+        assert scene.crew.relieved == [scene.worker]
+        assert scene.active == 0
+        [describe] = scene.worker.sent
+        assert isinstance(describe, c.Describe)
+        scene.say(c.Described(describe.place, {"target": "late"}))
+        assert scene.free() == PLACES
+
+    tell_story(monkeypatch, tell, construction_deadline=0.001)
+
+
 def test_a_description_ends_with_its_worker_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     async def tell(scene: Scene) -> None:
         asking = asyncio.ensure_future(scene.pool.describe())
