@@ -184,7 +184,14 @@ class Environment(Generic[ActionT, ObservationT, StateT]):
     def state(self) -> StateT:
         """Where the episode stands. ``episode_id`` and ``step_count`` are kept for you."""
         if self._state is None:
-            self._state = self.state_type()
+            try:
+                self._state = self.state_type()
+            except TypeError as exc:
+                kind = self.state_type.__name__
+                raise ConfigError(
+                    f"{type(self).__name__} has no state yet, and none can be made: {kind}: {exc}; set"
+                    " self.state in reset(), or give the fields defaults"
+                ) from exc
         return self._state
 
     @state.setter

@@ -43,6 +43,19 @@ def test_the_state_is_of_its_type_and_can_be_set() -> None:
     assert walk.state.furthest == 3
 
 
+def test_a_state_that_only_the_author_can_make_is_asked_for() -> None:
+    class Named(State):
+        name: str
+
+    class Needy(GuessNumber):
+        state_type = Named
+
+    with pytest.raises(
+        ConfigError, match=r"Needy has no state yet.*Named: .*'name'; set self.state in reset"
+    ):
+        _ = Needy().state
+
+
 def test_random_numbers_need_no_seed() -> None:
     environment = GuessNumber()
     assert environment.np_random is environment.np_random

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 import typing
 from collections.abc import Mapping
 from typing import Any
@@ -27,7 +28,7 @@ def types_in_bases(cls: type, base: type) -> None:
         if not isinstance(origin, type) or not issubclass(origin, base):
             continue
         for name, kind in zip(_TYPES, typing.get_args(generic), strict=False):
-            if isinstance(kind, type) and name not in cls.__dict__:
+            if name not in cls.__dict__ and (isinstance(kind, type) or _is_union_of_structs(kind)):
                 setattr(cls, name, kind if kind is not dict else None)
 
 
@@ -111,7 +112,37 @@ def unwrapped(result: Any) -> Any:
     return result
 
 
+def _is_union_of_structs(kind: Any) -> bool:
+    options = typing.get_args(kind) if isinstance(kind, types.UnionType) else ()
+    return bool(options) and all(isinstance(one, type) and issubclass(one, msgspec.Struct) for one in options)
+
+
+def _member(options: tuple[Any, ...], fields: Mapping[str, Any]) -> Any:
+    """Return which of several Structs the fields are of."""
+    fitting = [one for one in options if _fits(one, fields)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if not fitting and ("tools" in fields or "tool_name" in fields):
+        return Observation
+    names = ", ".join(one.__name__ for one in options)
+    raise ValidationError(
+        f"what came back may be {'several' if fitting else 'none'} of {names}: it has the fields"
+        f" {', '.join(sorted(fields))}; tags tell them apart, as in class {options[0].__name__}(Observation,"
+        " tag=True)",
+        path="$",
+    )
+
+
+def _fits(cls: Any, fields: Mapping[str, Any]) -> bool:
+    config = cls.__struct_config__
+    if config.tag_field is not None:
+        return bool(fields.get(config.tag_field) == config.tag)
+    return fields.keys() <= {*cls.__struct_encode_fields__, *_BESIDE}
+
+
 def _observation(cls: Any, fields: Mapping[str, Any], result: StepResult[Any]) -> Any:
+    if isinstance(cls, types.UnionType):
+        cls = _member(typing.get_args(cls), fields)
     own: Any = getattr(cls, "__struct_fields__", None) or getattr(cls, "model_fields", ())
     if cls is not None and isinstance(fields.get("tools"), list) and "tools" not in own:
         return _completed(ListToolsObservation(tools=[tool_of(tool) for tool in fields["tools"]]), result)
@@ -145,11 +176,8 @@ def _check_kinship(cls: type[Observation], fields: Mapping[str, Any]) -> None:
 
 def _completed(observation: Observation, result: StepResult[Any]) -> Observation:
     """Set what stands beside an observation, and in it as well."""
-    observation.done = result.done
-    observation.terminated = result.terminated
-    observation.truncated = result.truncated
-    observation.reward = result.reward
-    observation.metadata = result.metadata
+    for name in _BESIDE:
+        msgspec.structs.force_setattr(observation, name, getattr(result, name))  # it may be frozen
     return observation
 
 

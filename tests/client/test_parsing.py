@@ -139,6 +139,47 @@ def test_an_observation_of_another_environment_is_not_taken_for_one_of_defaults(
     assert parsed_result(Reward, {"observation": {"text": "a"}, "reward": 2.0}).observation.reward == 2.0
 
 
+class Lost(Observation):
+    why: str = ""
+
+
+class Won(Observation, frozen=True, tag=True):
+    at: int
+
+
+class Drawn(Observation, tag=True):
+    at: int
+
+
+def test_an_observation_of_several_kinds_is_of_the_one_that_has_its_fields() -> None:
+    place = parsed_result(Place | Lost, payload(at=3)).observation
+    assert (type(place), place.at, place.reward) == (Place, 3, 0.5)
+    assert type(parsed_result(Place | Lost, payload(why="late")).observation) is Lost
+    assert type(parsed_result(Won | Drawn, payload(at=3, type="Drawn")).observation) is Drawn
+    called = parsed_result(Place | Lost, payload(tool_name="add", result=7, error=None)).observation
+    assert type(called) is CallToolObservation
+
+
+@pytest.mark.parametrize(("fields", "how"), [({"far": 3}, "none"), ({}, "several")])
+def test_an_observation_of_no_kind_or_of_any_is_refused(fields: dict[str, Any], how: str) -> None:
+    with pytest.raises(
+        ValidationError, match=rf"may be {how} of Place, Lost.*class Place\(Observation, tag=True"
+    ):
+        parsed_result(Place | Lost, payload(**fields))
+
+
+def test_what_stands_beside_is_in_a_frozen_observation_too() -> None:
+    observation = parsed_result(Won, payload(at=3, type="Won")).observation
+    assert (observation.at, observation.done, observation.reward) == (3, True, 0.5)
+
+
+def test_a_union_in_brackets_is_kept() -> None:
+    class Several(EnvClient[Move, Place | Lost, State]):
+        pass
+
+    assert Several.observation_type == Place | Lost
+
+
 def test_a_wrong_observation_of_pydantic_is_named_too() -> None:
     class Strict(Model):
         @classmethod
