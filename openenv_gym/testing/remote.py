@@ -72,12 +72,6 @@ def check_remote(
     """
     if isinstance(local, Environment):
         local = TypedEnv(local)
-    for name, env in (("remote", remote), ("local", local)):
-        if not isinstance(env, gym.Env):
-            raise ConfigError(
-                f"{name} is a {type(env).__name__}; pass a gymnasium.Env, as gym.make gives it (for vector"
-                " environments there is check_vector_env with reference=)"
-            )
     _check_surface(remote, local)
     local.action_space.seed(seed)
     due = {(index * steps) // frames for index in range(frames)}
@@ -98,6 +92,12 @@ def check_remote(
 
 
 def _check_surface(remote: gym.Env[Any, Any], local: gym.Env[Any, Any]) -> None:
+    for name, env in (("remote", remote), ("local", local)):
+        if not isinstance(env, gym.Env):
+            raise ConfigError(
+                f"{name} is a {type(env).__name__}; pass a gymnasium.Env, as gym.make gives it (for vector"
+                " environments there is check_vector_env with reference=)"
+            )
     for name in ("observation_space", "action_space", "render_mode"):
         ours, theirs = getattr(remote, name), getattr(local, name)
         assert ours == theirs, f"{name} is {ours!r}, not {theirs!r}"
