@@ -39,10 +39,14 @@ def to_sb3(envs: VectorEnv[Any, Any, Any]) -> Any:
         envs: The vector environment, which ``close()`` closes.
 
     Raises:
-        ConfigError: The environment does not say its autoreset mode, reuses its batches (``copy=False``), or
-            is an ``AsyncVectorEnv`` without shared memory in ``NextStep``, which would reset lanes twice.
+        ConfigError: It is no vector environment, does not say its autoreset mode, reuses its batches
+            (``copy=False``), or is an ``AsyncVectorEnv`` without shared memory in ``NextStep``, which would
+            reset lanes twice.
         ImportError: Stable-Baselines3 is not installed.
     """
+    if not isinstance(envs, VectorEnv):
+        kind = type(envs).__name__
+        raise ConfigError(f"to_sb3() takes a vector environment, such as gym.make_vec gives, not a {kind}")
     mode = envs.metadata.get("autoreset_mode")
     if not isinstance(mode, AutoresetMode):
         raise ConfigError(f"metadata['autoreset_mode'] is {mode!r}; it must be a member of AutoresetMode")

@@ -226,3 +226,9 @@ def test_a_missing_library_is_named() -> None:
     # It is not among the libraries of these tests.
     with pytest.raises(ImportError, match="pip install stable-baselines3"):
         to_sb3(sync(AttrEnv))
+
+
+@pytest.mark.parametrize("other", [3, AttrEnv])
+def test_what_is_no_vector_environment_is_refused(other: Any) -> None:
+    with pytest.raises(ConfigError, match=r"takes a vector environment, .* not a (int|AttrEnv)"):
+        to_sb3(other if other == 3 else other())
