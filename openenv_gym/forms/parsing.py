@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from ..errors import ConfigError
@@ -270,5 +271,7 @@ def _limits(schema: dict[str, Any]) -> Limits | None:
         if isinstance(value, bool) or not isinstance(value, wanted):
             return None
         if isinstance(value, int) and abs(value) > _GREATEST:
+            return None
+        if isinstance(value, float) and not math.isfinite(value):  # as which 1e400 is read
             return None
     return Limits(**found)
