@@ -9,9 +9,9 @@ from typing import Any
 import gymnasium as gym
 
 from .environment import Environment
-from .errors import ConfigError, ValidationError
+from .errors import ConfigError, UnsupportedError, ValidationError
 from .forms import form_of
-from .models import Action, CallToolObservation, Observation
+from .models import Action, CallToolObservation, ListToolsAction, Observation
 from .playing import Player, ending_of
 from .structs import from_map, to_map
 from .tools.actions import tools_form
@@ -80,7 +80,12 @@ class TypedEnv(gym.Env[Any, Any]):
 
         Raises:
             ValidationError: It is neither; ``details["path"]`` names the field.
+            UnsupportedError: It asks for the tools, whose list is in no observation space.
         """
+        if isinstance(action, ListToolsAction):
+            raise UnsupportedError(
+                "a list of tools is no observation here; env.environment.tool_table.list() returns it"
+            )
         if isinstance(action, Action):
             known: Any = from_map(type(action), to_map(action))
         else:

@@ -12,8 +12,8 @@ from gymnasium.spaces import Box, Dict, Discrete, OneOf
 from gymnasium.utils.env_checker import check_env
 
 from openenv_gym.environment import Environment
-from openenv_gym.errors import ConfigError, ValidationError
-from openenv_gym.models import Action, CallToolAction, Observation, State
+from openenv_gym.errors import ConfigError, UnsupportedError, ValidationError
+from openenv_gym.models import Action, CallToolAction, ListToolsAction, Observation, State
 from openenv_gym.spaces import Unicode
 from openenv_gym.typed_env import TypedEnv
 from tests.support.typedenvs import Calculator, Guess, GuessNumber, Hint, Mixed, Raising, Walk
@@ -68,6 +68,14 @@ def test_an_action_that_does_not_fit_never_reaches_the_environment() -> None:
 def test_options_are_a_dict_without_a_seed(options: Any, what: str) -> None:
     with pytest.raises(ValidationError, match=what):
         TypedEnv(GuessNumber()).reset(options=options)
+
+
+def test_a_list_of_tools_is_no_observation() -> None:
+    env = TypedEnv(Calculator())
+    env.reset()
+    with pytest.raises(UnsupportedError, match=r"tool_table.list\(\) returns it"):
+        env.step(ListToolsAction())
+    assert env.remote_state()["step_count"] == 0
 
 
 def test_several_fields_are_a_dict_and_names_are_kept() -> None:

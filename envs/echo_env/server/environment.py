@@ -99,13 +99,15 @@ class EchoEnvironment(Environment[EchoAction, EchoObservation, State]):
         """Return an observation as a text."""
         return observation.echoed_message
 
-    def _checked(self, message: str) -> str:
-        if len(message) > self.max_length:
-            raise ValidationError(
-                f"the message has {len(message)} characters; {self.max_length} are allowed (max_length)",
-                path="$.message",
-            )
-        return message
+    def _checked(self, message: Any) -> str:
+        if not isinstance(message, str):  # where it is played without a server
+            wanted, got = "expected str", f"{type(message).__name__}: {message!r:.80}"
+        elif len(message) > self.max_length:
+            wanted = f"expected str of length <= {self.max_length} (max_length)"
+            got = f"{len(message)} characters"
+        else:
+            return message
+        raise ValidationError(f"$.message: {wanted}, got {got}", path="$.message")
 
     def _answer(self, action: CallToolAction, observation: CallToolObservation) -> EchoObservation:
         """Return the observation of a call with the message in it; of a call that failed, with none."""

@@ -146,11 +146,19 @@ def test_tools_of_a_subclass_are_its_own_business() -> None:
     assert (said.result, said.reward) == ("HI", None)
 
 
-def test_a_message_that_is_too_long_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("four", r"str of length <= 3 \(max_length\), got 4 characters"),
+        (5, "str, got int: 5"),
+        (None, "str, got NoneType: None"),
+    ],
+)
+def test_a_message_that_is_too_long_or_none_is_refused(message: Any, words: str) -> None:
     player = Player(EchoEnvironment(max_length=3))
     player.reset()
-    with pytest.raises(ValidationError, match="4 characters; 3 are allowed") as info:
-        player.step(EchoAction("four"))
+    with pytest.raises(ValidationError, match=rf"^\$\.message: expected {words}") as info:
+        player.step(player.environment.from_gym(message))
     assert info.value.details["path"] == "$.message"
 
 
