@@ -12,6 +12,8 @@ from uuid import UUID
 
 import numpy as np
 
+from .structs.schemas import WHOLE_NAMES
+
 __all__ = ["sample_json", "sample_text"]
 
 _SCRIPTS = (
@@ -210,9 +212,21 @@ def _object(rng: np.random.Generator, schema: dict[str, Any], depth: int) -> dic
     value = {key: sample_json(rng, properties.get(key), depth + 1) for key in keys}
     more = schema.get("additionalProperties", True)
     wanted = int(schema.get("minProperties", 0 if properties else _count(rng, {}, "", "")))
+    names = schema.get("propertyNames", {})
+    if isinstance(names, dict) and "enum" in names:
+        wanted = min(wanted, len(names["enum"]))
     while more is not False and len(value) < wanted:
-        value[sample_text(rng, 8)] = sample_json(rng, more, depth + 1)
+        value[_name(rng, names)] = sample_json(rng, more, depth + 1)
     return value
+
+
+def _name(rng: np.random.Generator, names: Any) -> str:
+    """Return the name of a property that is as ``names`` says."""
+    if isinstance(names, dict) and "enum" in names:
+        return str(_choose(rng, names["enum"]))
+    if isinstance(names, dict) and names.get("pattern") == WHOLE_NAMES:
+        return str(int(rng.integers(-_RANGE, _RANGE + 1)))
+    return sample_text(rng, 8)
 
 
 _FORMATS: dict[Any, Callable[[np.random.Generator], str]] = {

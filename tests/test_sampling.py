@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import decimal
+import enum
 import uuid
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 import pytest
 
+from openenv_gym.forms import form_of
 from openenv_gym.protocol.leaves import json_flaw
 from openenv_gym.sampling import sample_json, sample_text
 from openenv_gym.spaces import Json
@@ -111,3 +113,21 @@ def test_a_schema_that_needs_itself_ends() -> None:
     tree: dict[str, Any] = {"properties": {}, "type": "object"}
     tree["properties"]["child"] = tree
     assert sample_json(np.random.default_rng(0), tree) is not None
+
+
+class Side(enum.Enum):
+    LEFT = "left"
+    RIGHT = "right"
+
+
+class Scores(msgspec.Struct):
+    sides: dict[Side, bool]
+    numbers: Annotated[dict[int, bool], msgspec.Meta(min_length=2)]
+
+
+def test_keys_are_those_that_a_type_has() -> None:
+    form = form_of(Scores)
+    form.space.seed(3)
+    made = [form.from_value(form.space.sample()) for _ in range(30)]
+    assert {side for one in made for side in one.sides} == set(Side)
+    assert all(len(one.numbers) >= 2 and {type(key) for key in one.numbers} == {int} for one in made)

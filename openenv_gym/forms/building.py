@@ -155,8 +155,8 @@ def _check_json(kind: Kind, path: str) -> None:
     for one in walk(kind):
         if isinstance(one, Other) and one.foreign:
             raise ConfigError(
-                f"{path}: there is no space for a {one.foreign}, which JSON has not; make it numbers, text,"
-                " an array or a Struct of them, or give the space"
+                f"{path}: there is no space for the type {one.foreign}, of which JSON has no values; make it"
+                " numbers, text, an array or a Struct of them, or give the space"
             )
 
 

@@ -111,7 +111,8 @@ class _Reader:
         if (origin or hint) in _ITEMS:
             return self._items(origin, args, limits)
         if (origin or hint) in _MAPPINGS:
-            return Mapping(self.read(args[1] if args else Any, Limits()), limits=limits)
+            key, item = (self.read(one, Limits()) for one in args or (str, Any))
+            return Mapping(item, key, limits=limits)
         if isinstance(hint, type) and origin is None:
             return self._class(hint, limits)
         return _other(hint, limits)

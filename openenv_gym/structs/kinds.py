@@ -99,9 +99,10 @@ class Fixed(Kind):
 
 @dataclass(eq=False)
 class Mapping(Kind):
-    """A dict of values of one kind, with any keys."""
+    """A dict of values of one kind, with keys of one kind; ``None``: any text."""
 
     item: Kind
+    key: Kind | None = None
 
 
 @dataclass(eq=False)

@@ -25,7 +25,10 @@ from .kinds import (
 )
 from .maps import BESIDE, jsonable
 
-__all__ = ["base64_pattern", "fixed", "kind_schema", "schema_of"]
+__all__ = ["WHOLE_NAMES", "base64_pattern", "fixed", "kind_schema", "schema_of"]
+
+WHOLE_NAMES = "^(0|-?[1-9][0-9]*)$"
+"""Pattern of names of properties that stand for ints."""
 
 _KEYWORDS = {
     "number": {
@@ -101,7 +104,7 @@ class _Writer:
             case Mapping():
                 item = self.write(kind.item)
                 more = {"additionalProperties": item} if item else {}
-                return {"type": "object", **more, **_limited("object", limits)}
+                return {"type": "object", **_names(kind.key), **more, **_limited("object", limits)}
             case Either():
                 return {"anyOf": [self._option(one) for one in kind.options]}
             case Object():
@@ -221,6 +224,15 @@ def _bounds(spec: Array) -> tuple[float | None, float | None]:
 
 
 # -- bytes
+
+
+def _names(key: Kind | None) -> dict[str, Any]:
+    """Return what is said of the keys of an object, which JSON has as text alone."""
+    if isinstance(key, Choice) and all(type(value) in (str, int) for value in key.values):
+        return {"propertyNames": {"enum": [str(value) for value in key.values]}}
+    if isinstance(key, Plain) and key.name == "integer":
+        return {"propertyNames": {"pattern": WHOLE_NAMES}}
+    return {}
 
 
 def _binary(limits: Limits) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from openenv_gym.models import Array, CallToolAction, ListToolsAction
 from openenv_gym.structs import schema_of, to_map
 from openenv_gym.structs.hints import kind_of
 from openenv_gym.structs.kinds import Kind
-from openenv_gym.structs.schemas import base64_pattern, kind_schema
+from openenv_gym.structs.schemas import WHOLE_NAMES, base64_pattern, kind_schema
 from tests.structs.zoo import Everything, Hint, Say, Tree, View
 
 
@@ -152,3 +152,22 @@ def test_base64_has_a_pattern_for_every_length(low: int, more: int | None, data:
 def test_an_unknown_kind_is_a_bug() -> None:
     with pytest.raises(AssertionError):
         kind_schema(Kind())
+
+
+@pytest.mark.parametrize(
+    ("hint", "names"),
+    [
+        (dict[str, int], None),
+        (dict[Any, int], None),
+        (dict, None),
+        (dict[Literal["a", 1], int], {"enum": ["a", "1"]}),
+        (dict[int, int], {"pattern": WHOLE_NAMES}),
+    ],
+)
+def test_keys_that_are_not_any_text_are_named(hint: Any, names: Any) -> None:
+    assert schema_of(hint).get("propertyNames") == names
+
+
+def test_whole_names_are_ints_as_json_spells_them() -> None:
+    assert all(re.search(WHOLE_NAMES, str(number)) for number in (-12, -1, 0, 7, 10**30))
+    assert not any(re.search(WHOLE_NAMES, text) for text in ("", "-", "-0", "01", "1.0", "a"))
