@@ -44,8 +44,9 @@ def to_sb3(envs: VectorEnv[Any, Any, Any]) -> Any:
             reset lanes twice.
         ImportError: Stable-Baselines3 is not installed.
     """
-    if not isinstance(envs, VectorEnv):
-        kind = type(envs).__name__
+    given: Any = envs
+    if not isinstance(given, VectorEnv):
+        kind = type(given).__name__
         raise ConfigError(f"to_sb3() takes a vector environment, such as gym.make_vec gives, not a {kind}")
     mode = envs.metadata.get("autoreset_mode")
     if not isinstance(mode, AutoresetMode):
