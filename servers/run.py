@@ -173,6 +173,11 @@ class ServerThread:
             raise self._error
         return self.base_url
 
+    @property
+    def alive(self) -> bool:
+        """Whether it runs: it may have ended by itself, because it was idle or failed."""
+        return self._thread is not None and self._thread.is_alive()
+
     def stop(self) -> None:
         """Drain the server and wait for its end. May be called more than once."""
         if self._thread is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import secrets
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from .base import Provider
 
 __all__ = ["InProcessProvider"]
 
+_LOG = logging.getLogger("openenv_gym.client")
 _OWN = ("uds", "host", "port", "token", "workers", "ready_fd", "owner_fd")
 
 
@@ -49,13 +51,16 @@ class InProcessProvider(Provider):
 
     def alive(self) -> bool:
         """Return whether the server runs; threads do not survive a fork."""
-        return self._server is not None and self.owner == os.getpid()
+        return self._server is not None and self.owner == os.getpid() and bool(self._server.alive)
 
     def stop(self) -> None:
         """Stop the server, if this process started it."""
         server, self._server = self._server, None
         if server is not None and self.owner == os.getpid():
-            server.stop()
+            try:
+                server.stop()
+            except Exception as exc:  # what ended it by itself; there is nothing left to stop
+                _LOG.warning("the server for %r had failed: %r", self.target, exc)
 
 
 def _check_names(options: Iterable[str], known: Iterable[str]) -> None:

@@ -37,6 +37,25 @@ def test_a_server_in_threads_of_this_process(provider: InProcessProvider) -> Non
     provider.stop()
 
 
+def test_a_server_that_left_because_it_was_idle_is_replaced() -> None:
+    provider = InProcessProvider("echo", exit_when_idle=0.01)
+    provider.ensure(None)
+    provider._server._thread.join(20)
+    assert not provider.alive()
+    assert provider.ensure(None)[1]
+    provider.stop()
+
+
+def test_a_server_that_failed_can_be_stopped(
+    provider: InProcessProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.ensure(None)
+    provider._server._error = OSError("no more files")
+    provider.stop()
+    assert not provider.alive()
+    assert "the server for 'echo' had failed: OSError('no more files')" in caplog.text
+
+
 def test_nobody_else_gets_in(provider: InProcessProvider) -> None:
     base_url, _ = provider.ensure(None)
     with pytest.raises(AuthenticationError):

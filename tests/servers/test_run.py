@@ -184,6 +184,8 @@ def test_a_thread_serves(pools: list[FakePool], tmp_path: Path) -> None:
         address = server.base_url.replace("ws://", "http://")
         assert httpx.get(f"{address}/ready", trust_env=False).json() == {"status": "ready"}
         assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == handlers
+        assert server.alive
+    assert not server.alive
     assert pools[0].calls == ["start", "open", ("drain", 2.0)]
     server.stop()
 
@@ -226,7 +228,9 @@ def test_a_thread_that_fails_later_says_so_when_it_is_stopped(monkeypatch: pytes
 
 
 def test_a_thread_that_was_never_started_can_be_stopped() -> None:
-    ServerThread(ServerSettings(), "CartPole-v1").stop()
+    server = ServerThread(ServerSettings(), "CartPole-v1")
+    assert not server.alive
+    server.stop()
 
 
 def test_what_obeys_signals_is_light() -> None:
