@@ -23,6 +23,7 @@ import importlib
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
@@ -32,8 +33,9 @@ from openenv_gym.errors import OpenEnvError
 
 from .arrivals import offers_ours
 from .mcp.endpoint import McpEndpoint
+from .mcp.streamable import SESSION
 from .openenv.about import About
-from .openenv.http import HttpSessions, answer, failure
+from .openenv.http import HEADER, HttpSessions, answer, failure
 from .openenv.openapi import openapi
 from .openenv.page import PAGE, PAGE_HEADERS
 from .openenv.sessions import Sessions
@@ -83,6 +85,14 @@ def create_app(pool: Pool, settings: ServerSettings, target: Target) -> Starlett
         exception_handlers={OpenEnvError: _failed, HTTPException: _refused, Exception: _broken},
     )
     app.add_middleware(_Gate, settings=settings)
+    if settings.allowed_origins:  # around the gate, for browsers send no token when they ask what is allowed
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.allowed_origins,
+            allow_methods=("GET", "POST", "DELETE"),
+            allow_headers=("*",),
+            expose_headers=(HEADER, SESSION),
+        )
     app.state.pool = pool
     app.state.settings = settings
     app.state.target = target

@@ -92,6 +92,32 @@ def test_the_page_is_there() -> None:
     assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
+def _preflight(origin: str, **settings: Any) -> httpx.Response:
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": "content-type"}
+    return _ask(_app(token="t", **settings), "/step", "OPTIONS", origin=origin, **asked)
+
+
+@pytest.mark.parametrize("allowed", ["https://a.example", "*"])
+def test_browsers_are_told_that_a_named_page_may_ask(allowed: str) -> None:
+    answer = _preflight("https://a.example", allowed_origins=(allowed,))
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == allowed
+    assert answer.headers["access-control-allow-headers"] == "content-type"
+    assert "POST" in answer.headers["access-control-allow-methods"]
+    asked = {"origin": "https://a.example", "authorization": "Bearer t"}
+    answer = _ask(_app(token="t", allowed_origins=(allowed,)), "/capacity", **asked)
+    assert answer.headers["access-control-allow-origin"] == allowed
+    assert answer.headers["access-control-expose-headers"] == "OpenEnv-Session, mcp-session-id"
+
+
+@pytest.mark.parametrize("allowed", [(), ("https://a.example",)])
+def test_browsers_are_not_told_that_another_page_may_ask(allowed: tuple[str, ...]) -> None:
+    answer = _preflight("https://b.example", allowed_origins=allowed)
+    assert answer.status_code >= 400
+    assert "access-control-allow-origin" not in answer.headers
+    assert _ask(_app(allowed_origins=allowed), "/capacity", origin="https://b.example").status_code == 403
+
+
 def test_an_error_has_code_message_and_details() -> None:
     answer = _ask(_app(FakePool(refusal=ConstructionError("no such level", type="KeyError"))), "/metadata")
     assert answer.status_code == 500
