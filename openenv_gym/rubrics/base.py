@@ -36,14 +36,14 @@ class Rubric(ABC):
     last_score: float | None = None
 
     _children: dict[str, Rubric]
-    _pre_hooks: list[PreHook]
-    _hooks: list[Hook]
+    _pre_hooks: dict[object, PreHook]
+    _hooks: dict[object, Hook]
     _name: str | None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:  # noqa: D102
         # Not in __init__: a subclass that forgets to call it still has its children.
         self = super().__new__(cls)
-        for name, value in (("_children", {}), ("_pre_hooks", []), ("_hooks", []), ("_name", None)):
+        for name, value in (("_children", {}), ("_pre_hooks", {}), ("_hooks", {}), ("_name", None)):
             object.__setattr__(self, name, value)
         return self
 
@@ -94,11 +94,11 @@ class Rubric(ABC):
         # A score of an earlier call must not pass for one of this call.
         for rubric in (self, *self.rubrics()):
             rubric.last_score = None
-        for pre_hook in tuple(self._pre_hooks):
+        for pre_hook in tuple(self._pre_hooks.values()):
             yield pre_hook(self, action, observation)
         score = finite(self, (yield self.forward(action, observation)))
         self.last_score = score
-        for hook in tuple(self._hooks):
+        for hook in tuple(self._hooks.values()):
             yield hook(self, action, observation, score)
         return score
 
@@ -108,19 +108,17 @@ class Rubric(ABC):
         """Have ``hook(rubric, action, observation)`` called before :meth:`forward`.
 
         Returns:
-            A function that removes it.
+            A function that removes it; called again, it does nothing.
         """
-        self._pre_hooks.append(hook)
-        return lambda: self._pre_hooks.remove(hook)
+        return _added(self._pre_hooks, hook)
 
     def register_forward_hook(self, hook: Hook) -> Callable[[], None]:
         """Have ``hook(rubric, action, observation, score)`` called after :meth:`forward`.
 
         Returns:
-            A function that removes it.
+            A function that removes it; called again, it does nothing.
         """
-        self._hooks.append(hook)
-        return lambda: self._hooks.remove(hook)
+        return _added(self._hooks, hook)
 
     # -- the tree
 
@@ -205,6 +203,16 @@ class Rubric(ABC):
             setattr(self, name, value)
         for name, part in parts.items():
             self._children[name].load_state_dict(part)
+
+
+def _added(hooks: dict[object, Any], hook: Any) -> Callable[[], None]:
+    key = object()
+    hooks[key] = hook
+
+    def remove() -> None:
+        hooks.pop(key, None)
+
+    return remove
 
 
 def finite(rubric: Rubric, score: Any, what: str = "score") -> float:

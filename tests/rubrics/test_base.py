@@ -126,6 +126,22 @@ def test_hooks_run_around_forward_until_they_are_removed() -> None:
     assert len(seen) == 2
 
 
+def test_a_hook_that_was_registered_twice_is_removed_once_by_each_function() -> None:
+    rubric, seen = Fixed(1.0), []
+
+    def hook(*args: Any) -> None:
+        seen.append(args)
+
+    removals = [rubric.register_forward_hook(hook) for _ in range(2)]
+    for _ in range(2):
+        removals[0]()
+        rubric(None, None)
+    assert len(seen) == 2
+    removals[1]()
+    rubric(None, None)
+    assert len(seen) == 2
+
+
 def test_a_hook_may_be_a_coroutine_function() -> None:
     order: list[str] = []
     rubric = Fixed(0.5)
