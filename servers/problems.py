@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from openenv_gym.errors import ErrorCode, OpenEnvError
@@ -28,6 +29,7 @@ _STATUS: dict[str, int] = {
     ErrorCode.DEADLINE: 504,
     ErrorCode.TOOL_TIMEOUT: 504,
 }
+_ADVICE = re.compile(r"reset\(\)(?: starts (?:a new (?:session|one)|anew)|(?= once))")
 _INTERNAL = ("traceback", "log")
 
 
@@ -43,10 +45,14 @@ def problem(error: OpenEnvError) -> dict[str, Any]:
 
 
 def for_agents(error: OpenEnvError) -> OpenEnvError:
-    """Return ``error`` without what is for those who run the server: tracebacks, what workers print."""
+    """Return ``error`` without what is for those who run the server: tracebacks, what workers print.
+
+    Its advice is one that who cannot reset can follow.
+    """
     details = {name: value for name, value in error.details.items() if name not in _INTERNAL}
     message = error.message.partition("\n")[0] if error.details.get("log") else error.message
-    return type(error)(message.removesuffix("; its last lines:"), **details)
+    message = _ADVICE.sub("begin a new session", message.removesuffix("; its last lines:"))
+    return type(error)(message, **details)
 
 
 def problem_json(error: OpenEnvError) -> bytes:

@@ -172,8 +172,10 @@ class Streamable:
             if line is None:
                 raise SessionLostError("it is no session of MCP")
         except OpenEnvError as exc:
-            message = f"Session not found: {exc.message}; begin a new one with initialize"
-            raise _RefusedError(404, RpcError(_SESSION_NOT_FOUND, message, from_error(exc).data)) from None
+            error = from_error(exc)
+            why = error.message.removesuffix("; begin a new session")
+            message = f"Session not found: {why}; begin a new one with initialize"
+            raise _RefusedError(404, RpcError(_SESSION_NOT_FOUND, message, error.data)) from None
         assert isinstance(line, _Line)
         return line
 

@@ -70,3 +70,17 @@ def test_agents_are_not_told_what_is_for_those_who_run_the_server() -> None:
         "ValueError: one\ntwo",
         {"type": "ValueError"},
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("it crashed; reset() starts a new session", "it crashed; begin a new session"),
+        ("it is unknown; reset() starts a new one", "it is unknown; begin a new session"),
+        ("it was idle; reset() starts anew", "it was idle; begin a new session"),
+        ("it ends; reset() once it is back", "it ends; begin a new session once it is back"),
+        ("call reset() before step()", "call reset() before step()"),
+    ],
+)
+def test_the_advice_for_agents_is_one_that_they_can_follow(said: str, told: str) -> None:
+    assert for_agents(e.SessionLostError(said)).message == told
