@@ -38,7 +38,7 @@
     │   └── ServerDrainingError              ... because the server shuts down
     ├── VectorEnvError                       some lanes of a vector environment failed
     ├── EnvClosedError                       the env was closed
-    └── NotCopyableError                     a live env cannot be pickled or deep-copied
+    └── NotCopyableError                     a live env or client cannot be pickled or copied
 
 ``ArgumentError`` alone derives from :class:`TypeError`, which is what scripts that try an argument expect;
 its ``details`` do not survive ``gym.make``, which raises such errors anew.
@@ -348,7 +348,7 @@ class EnvClosedError(OpenEnvError):
 
 
 class NotCopyableError(OpenEnvError):
-    """A live env cannot be pickled or deep-copied; make a second one instead."""
+    """A live env or client cannot be pickled or copied; make a second one instead."""
 
     code = ErrorCode.NOT_COPYABLE
 
