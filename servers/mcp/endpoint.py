@@ -102,7 +102,14 @@ class McpEndpoint:
             await self._sessions.close(held)
 
     async def _converse(self, websocket: WebSocket, held: Held) -> None:
-        while (event := await websocket.receive())["type"] != "websocket.disconnect":
+        while True:
+            event = await _unless_ended(websocket.receive(), held)
+            if event is None:
+                error = self.dialect.error(held.peer.ended.result())
+                await _say(websocket, failure(None, RpcError(SERVER_ERROR, error.message, error.data)))
+                return
+            if event["type"] == "websocket.disconnect":
+                return
             text = event.get("text")
             try:
                 if text is None:
@@ -127,6 +134,16 @@ async def _unless_left(request: Request, answering: Coroutine[Any, Any, dict[str
     finally:
         for task in (answer, leaving):
             task.cancel()
+
+
+async def _unless_ended(receive: Coroutine[Any, Any, Any], held: Held) -> Any:
+    """Return what a client sends next; ``None`` when its session ends first."""
+    receiving = asyncio.create_task(receive)
+    try:
+        await asyncio.wait((receiving, held.peer.ended), return_when=asyncio.FIRST_COMPLETED)
+        return receiving.result() if receiving.done() else None
+    finally:
+        receiving.cancel()
 
 
 async def _say(websocket: WebSocket, answer: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from openenv_gym.errors import ConstructionError
+from openenv_gym.errors import ConstructionError, WorkerCrashedError
 
 from .scene import Scene, call
 
@@ -225,6 +225,19 @@ def test_an_environment_that_cannot_be_built_is_named(http: TestClient, scene: S
     error = http.post("/mcp", json=call("tools/list")).json()["error"]
     assert error["code"] == -32000 and error["data"]["factory_name"] == "bench:Bench"
     assert http.post("/mcp", json=call("initialize", protocolVersion="2025-06-18")).status_code == 500
+
+
+def test_a_websocket_hears_at_once_that_its_session_ended(http: TestClient, scene: Scene) -> None:
+    with http.websocket_connect("/mcp") as socket:
+        socket.send_json(call("tools/list"))
+        assert "result" in socket.receive_json()
+        assert http.portal is not None
+        http.portal.call(scene.peers.opened[0].die, WorkerCrashedError("it died", exit_code=3))
+        told = socket.receive_json()
+        assert (told["id"], told["error"]["code"], told["error"]["message"]) == (None, -32000, "it died")
+        assert told["error"]["data"]["error"] == "worker_crashed"
+        assert socket.receive()["code"] == 1000
+    assert scene.peers.active == 0
 
 
 def test_a_websocket_is_one_session_of_the_dialect(http: TestClient, scene: Scene) -> None:
