@@ -104,6 +104,7 @@ class _Reader:
             return Numpy(_checked(spec) if spec else None, limits=limits)
         if origin in (Union, types.UnionType):
             options = tuple(self._options(args, limits))
+            _check_union(options, hint)
             return options[0] if len(options) == 1 else Either(options, limits=limits)
         if origin is Literal:
             names = (arg if isinstance(arg, str) else json.dumps(arg, default=repr) for arg in args)
@@ -191,6 +192,16 @@ def _limited(limits: Limits, meta: Meta) -> Limits:
             notes[name] = getattr(meta, name)
     notes.update(meta.extra_json_schema or {})
     return dataclasses.replace(limits, **found, notes=tuple(notes.items()))
+
+
+def _check_union(options: tuple[Kind, ...], hint: Any) -> None:
+    """Refuse what msgspec (0.23) reads from memory that is not its own, so that the process may end."""
+    bounded = any(getattr(one.limits, name) is not None for one in options for name in _LIMITS)
+    if bounded and any(isinstance(one, Fixed) for one in options):
+        raise ConfigError(
+            f"{hint}: a tuple of fixed length and a type with bounds cannot be told apart in one union; write"
+            " Annotated[list[T], Meta(min_length=n, max_length=n)] instead of the tuple"
+        )
 
 
 def _is_array(cls: Any) -> bool:

@@ -137,6 +137,23 @@ def test_unions_in_unions_are_one() -> None:
 
 
 @pytest.mark.parametrize(
+    "bounded",
+    [
+        Annotated[str, Meta(max_length=4)],
+        Annotated[int, Meta(ge=0)],
+        Annotated[float, Meta(lt=1)],
+        Annotated[dict[str, int], Meta(min_length=1)],
+    ],
+)
+def test_a_union_that_msgspec_cannot_read_is_refused(bounded: Any) -> None:
+    cls = msgspec.defstruct("Odd", [("field", bounded | tuple[int, int] | None)])
+    with pytest.raises(ConfigError, match=r"instead of the tuple$"):
+        kind_of(cls)
+    kind_of(bounded | Annotated[list[int], Meta(min_length=2, max_length=2)])
+    kind_of(str | tuple[int, int])
+
+
+@pytest.mark.parametrize(
     ("spec", "words"),
     [
         (Array("object", (2,)), "names no dtype that travels; they are bool, complex128"),
