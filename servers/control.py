@@ -162,7 +162,7 @@ class Exited(msgspec.Struct, tag=True):
 
 
 class Warm(msgspec.Struct, tag=True):
-    """Template to parent: the environment's module is imported (``error``: its traceback, if it failed).
+    """Template to parent: the environment's module is imported (``error``: if not, why, or the traceback).
 
     ``exclusive``: a process can have one such environment only.
     """

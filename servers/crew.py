@@ -331,4 +331,6 @@ def _signal_name(number: int) -> str:
 
 def _import_failed(target: str, trace: str) -> StartupError:
     last = trace.strip().splitlines()[-1]
+    if last == trace:  # no exception of the module, but what we say of it
+        return StartupError(f"{target} cannot be served: {last}", log=[last])
     return StartupError(f"{target} cannot be imported: {last}\n{trace}", log=trace.splitlines())

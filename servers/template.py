@@ -21,6 +21,7 @@ import time
 import traceback
 from collections.abc import Callable
 
+from openenv_gym.errors import ConfigError
 from openenv_gym.providers import inherit
 
 from . import control as c
@@ -228,6 +229,9 @@ def main(arguments: list[str]) -> None:
             gc.collect()
             gc.disable()
             gc.freeze()
+    except ConfigError as exc:
+        link.post(c.Warm(exc.message))
+        return
     except BaseException:
         link.post(c.Warm(traceback.format_exc()))
         return

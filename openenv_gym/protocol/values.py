@@ -369,5 +369,6 @@ def _learn_numpy() -> None:
 
     _PACKERS.update({np.dtype(char).type: scalar for char in "?bhilqBHILQefdFDSUMm"})
     _PACKERS[np.ndarray] = array
-    _NUMPY[:] = (np.generic, scalar), (np.memmap, array)
-    _BASES[1:1] = _NUMPY
+    bases = (np.generic, scalar), (np.memmap, array)
+    _BASES[1:1] = bases
+    _NUMPY[:] = bases  # last: other threads go by it

@@ -336,6 +336,11 @@ def test_an_import_error_is_the_reason_why_the_server_does_not_start(monkeypatch
     assert error.details["log"] == trace.splitlines()
 
 
+def test_what_the_target_lacks_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = _failed_start(monkeypatch, c.Warm("'json' has no 'Env'"))
+    assert error.message == "CartPole-v1 cannot be served: 'json' has no 'Env'"
+
+
 def test_a_template_that_ends_while_it_starts_is_the_reason_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "ended while it started" in _failed_start(monkeypatch, None).message
 
