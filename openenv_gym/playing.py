@@ -30,6 +30,7 @@ __all__ = ["Player", "ending_of"]
 
 
 _REWARDS = (float, int, type(None))
+_USUAL = (bool, bool, bool)
 _FLAGS: dict[str, tuple[type, ...]] = {
     "done": (bool, np.bool_),
     "terminated": (bool, np.bool_),
@@ -203,6 +204,12 @@ class Player:
             raise ConfigError(
                 f"{self._name}.{method}() gave a {type(reward).__name__} as reward; give a number, or None"
             )
+        flags = type(observation.done), type(observation.terminated), type(observation.truncated)
+        if flags != _USUAL or type(observation.metadata) is not dict:
+            self._check_flags(observation, method)
+        return observation
+
+    def _check_flags(self, observation: Observation, method: str) -> None:
         for name, kinds in _FLAGS.items():
             value = getattr(observation, name)
             if not isinstance(value, kinds):
@@ -210,7 +217,6 @@ class Player:
                     f"{self._name}.{method}() gave a {type(value).__name__} as {name}; give a"
                     f" {kinds[0].__name__}"
                 )
-        return observation
 
     def _transformed(self, observation: Observation) -> Observation:
         for transform in self.environment.transforms:

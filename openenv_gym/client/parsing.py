@@ -163,6 +163,8 @@ def _observation(cls: Any, fields: Mapping[str, Any], result: StepResult[Any]) -
 
 def _check_kinship(cls: type[Observation], fields: Mapping[str, Any]) -> None:
     """Refuse what shares no field with ``cls``: as fields may be more or fewer, all would be defaults."""
+    if not fields.keys().isdisjoint(cls.__struct_encode_fields__):
+        return
     config = cls.__struct_config__
     own = set(cls.__struct_encode_fields__).difference(_BESIDE)
     came = fields.keys() - {config.tag_field}
@@ -176,8 +178,15 @@ def _check_kinship(cls: type[Observation], fields: Mapping[str, Any]) -> None:
 
 def _completed(observation: Observation, result: StepResult[Any]) -> Observation:
     """Set what stands beside an observation, and in it as well."""
-    for name in _BESIDE:
-        msgspec.structs.force_setattr(observation, name, getattr(result, name))  # it may be frozen
+    if observation.__struct_config__.frozen:
+        for name in _BESIDE:
+            msgspec.structs.force_setattr(observation, name, getattr(result, name))
+        return observation
+    observation.done = result.done
+    observation.terminated = result.terminated
+    observation.truncated = result.truncated
+    observation.reward = result.reward
+    observation.metadata = result.metadata
     return observation
 
 
