@@ -43,6 +43,8 @@ class Landing:
         errors: What went wrong, by lane.
         lost: Parts with lanes whose episodes ended truncated since their session was lost, and how it was.
         lost_lanes: Those lanes, a bool each.
+        only: The lanes that begin episodes after the others were stepped, a bool each: what fails then is
+            no matter of the others, which have their results. ``None``: it concerns all.
     """
 
     def __init__(self, codec: Column, last: LastSeen, n: int, batch: Any) -> None:
@@ -61,6 +63,7 @@ class Landing:
         self.errors: dict[int, OpenEnvError] = {}
         self.lost: dict[Part, OpenEnvError] = {}
         self.lost_lanes = np.zeros(n, np.bool_)
+        self.only: np.ndarray[Any, Any] | None = None
 
     def step(self, part: Part, reply: Transition) -> None:
         """Take the results of a step. Raises ``ValueError`` and the like for a malformed reply."""
@@ -105,10 +108,15 @@ class Landing:
 
     def fail(self, part: Part, exc: OpenEnvError, lanes: Iterable[int] | None = None) -> None:
         """Note that lanes of a part failed; they keep their last observation."""
-        failed = list(part.lanes if lanes is None else lanes)
+        failed = list(self.concerned(part) if lanes is None else lanes)
         self.errors.update(dict.fromkeys(failed, exc))
         self.rewards[failed], self.flags[failed] = 0.0, 0
         self.keep(part, failed)
+
+    def concerned(self, part: Part) -> Sequence[int]:
+        """Return the lanes of a part whose result depends on what happens to it now."""
+        only = self.only
+        return part.lanes if only is None else [lane for lane in part.lanes if only[lane]]
 
     def keep(self, part: Part, lanes: Sequence[int]) -> None:
         """Let lanes have their last observation, zeros if there is none."""

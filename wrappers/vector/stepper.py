@@ -269,11 +269,11 @@ class Stepper:
             if part.first in failures:
                 self._failed(part, failures[part.first])
             else:
-                self._note_new_session(part)
+                self._note_rest(part)
         return [part for part in parts if part.connection is not None]
 
-    def _note_new_session(self, part: Part) -> None:
-        """Note what becomes of the lanes that are not reset in it."""
+    def _note_rest(self, part: Part) -> None:
+        """Note what becomes of the lanes that are not reset, now that the old session is lost."""
         mask = self._reset[2]
         if mask is None:
             return
@@ -313,7 +313,7 @@ class Stepper:
         except MALFORMED as exc:
             error = malformed(part.server, exc)
             part.lose(error)
-            self._landing.fail(part, error)
+            self._failed(part, error)
             return
         if part.losses:
             part.stepped()
@@ -321,10 +321,13 @@ class Stepper:
             warn(reply.warnings)
 
     def _failed(self, part: Part, exc: OpenEnvError) -> None:
+        lanes = self._landing.concerned(part)
         if self.recovery.makes_good(exc):
-            self._landing.truncate(part, exc, part.lanes, tell=self._telling)
+            self._landing.truncate(part, exc, lanes, tell=self._telling)
         else:
-            self._landing.fail(part, exc)
+            self._landing.fail(part, exc, lanes)
+        if len(lanes) < part.count and part.connection is None:
+            self._note_rest(part)
 
     # -- inside: after a loss
 
@@ -350,7 +353,8 @@ class Stepper:
         causes = dict(self._landing.lost)
         if not causes:
             return
-        self._reset, self._telling = (None, None, self._landing.lost_lanes.copy()), False
+        self._landing.only = only = self._landing.lost_lanes.copy()
+        self._reset, self._telling = (None, None, only), False
         self._retry(lambda landing, part, reply: landing.restart(part, reply, causes[part]))
         self._began(self._reset[2])
 
@@ -359,6 +363,7 @@ class Stepper:
         mask = self.revive & ~self._landing.lost_lanes
         if not mask.any():
             return
+        self._landing.only = mask
         self._reset = None, None, mask
         self._ask_reset([part for part in self._masked() if self._may_restart(part)])
         self._drain(Landing.reset, None)

@@ -271,3 +271,31 @@ def test_the_buffer_is_used_again_without_copies() -> None:
     first = reset(found)[0]
     assert step(found)[0] is first
     assert stepper(FakeFleet(4)).blank().batch is not first
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_a_session_lost_when_some_lanes_begin_leaves_the_others_their_results(
+    mode: AutoresetMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = FakeFleet(2, 2)
+    found = stepper(fleet, truncates=True, mode=mode)
+    reset(found)
+    part = fleet.parts[0]
+    post, fails = part.post, [SessionLostError("gone")]
+
+    def failing(kind: type, *args: Any) -> None:
+        post(kind, *args)
+        if kind is Reset and fails:
+            part.fails.append(fails.pop())
+
+    monkeypatch.setattr(part, "post", failing)
+    # Lane 0 lost its episode in a session before this one.
+    (found.revive if mode is AutoresetMode.NEXT_STEP else found.untold)[0] = True
+    observations, rewards, terminated, truncated, _ = step(found)
+    assert (observations.tolist(), rewards.tolist()) == ([0, 1, 1, 1], [0.0, 1.0, 1.0, 1.0])
+    assert not terminated.any() and truncated.tolist() == [True, False, False, False]
+    assert found.untold.tolist() == [False, True, False, False]
+    _, rewards, _, truncated, _ = step(found)
+    assert truncated.tolist() == [False, True, False, False]
+    assert rewards.tolist()[1:] == [0.0, 2.0, 2.0]
+    assert not found.untold.any()
