@@ -279,8 +279,11 @@ class Stepper:
             return
         lanes = slice(part.first, part.stop)
         rest = ~(mask[lanes] | self.revive[lanes] | self.unready[lanes])
-        lost = self.untold if self.recovery.truncates else self.unready
-        lost[lanes] |= rest
+        if self.recovery.truncates:
+            self.untold[lanes] |= rest
+        elif rest.any():
+            lost = np.flatnonzero(rest) + part.first
+            self._landing.fail(part, self.recovery.cause_of(part), lost.tolist())
 
     # -- inside: receiving
 

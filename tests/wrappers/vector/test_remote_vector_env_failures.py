@@ -191,11 +191,14 @@ def test_a_part_of_a_lost_session_may_be_reset_first(mode: str, on_error: str) -
         kill_worker(envs.step(STEP)[4], 2)
         wait_for_end(envs, 1)
         mask = np.array([False, False, True, False])
-        assert envs.reset(options={"reset_mask": mask})[0].tolist() == [1, 1, 0, 1]
         if on_error == "raise":
-            with pytest.raises(ResetNeededError, match="in lane 3"):
-                envs.step(STEP)
+            with pytest.raises(VectorEnvError, match="lane 3 of 4 failed.*\n.*SIGKILL") as caught:
+                envs.reset(options={"reset_mask": mask})
+            assert caught.value.partial[0].tolist() == [1, 1, 0, 1]
+            assert envs.reset(options={"reset_mask": caught.value.mask})[0].tolist() == [1, 1, 0, 0]
+            assert envs.step(STEP)[0].tolist() == [2, 2, 1, 1]
             return
+        assert envs.reset(options={"reset_mask": mask})[0].tolist() == [1, 1, 0, 1]
         observations, _, _, truncated, _ = envs.step(STEP)
         assert truncated.tolist() == [False, False, False, True]
         assert observations.tolist() == [2, 2, 1, 1 if mode == "NextStep" else 0]

@@ -13,6 +13,7 @@ from openenv_gym.errors import (
     RemoteProtocolError,
     SessionLostError,
     VectorEnvError,
+    WorkerCrashedError,
 )
 from openenv_gym.protocol.columns import column_codec
 from openenv_gym.protocol.messages import Observation, Reset, Step, Transition
@@ -299,3 +300,18 @@ def test_a_session_lost_when_some_lanes_begin_leaves_the_others_their_results(
     assert truncated.tolist() == [False, True, False, False]
     assert rewards.tolist()[1:] == [0.0, 2.0, 2.0]
     assert not found.untold.any()
+
+
+def test_lanes_outside_the_mask_that_were_lost_are_told_when_the_others_were_reset() -> None:
+    fleet = FakeFleet(2, 2)
+    found = stepper(fleet)
+    reset(found)
+    step(found)
+    fleet.parts[0].lose(WorkerCrashedError("killed", exit_code=-9))
+    with pytest.raises(VectorEnvError, match="lane 0 of 4 failed.*\n.*killed") as caught:
+        reset(found, np.array([False, True, True, False]))
+    assert (caught.value.lanes, caught.value.details["exit_code"]) == ((0,), -9)
+    assert caught.value.partial[0].tolist() == [1, 0, 0, 1]
+    assert found.unready.tolist() == [True, False, False, False]
+    assert reset(found, caught.value.mask)[0].tolist() == [0, 0, 0, 1]
+    assert step(found)[0].tolist() == [1, 1, 1, 2]
