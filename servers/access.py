@@ -52,6 +52,7 @@ class Access:
     def set(self, request: m.Set) -> m.Value:
         """Set an attribute."""
         self._check_name(request.name)
+        _refuse_lanes(request)
         if len(request.values) != 1:
             raise RemoteProtocolError(f"'set' has {len(request.values)} values for one lane")
         if isinstance(self.env, gym.Wrapper):
@@ -62,6 +63,7 @@ class Access:
 
     def call(self, request: m.Call) -> m.Value:
         """Call a method."""
+        _refuse_lanes(request)
         method = self._attribute(request.name)
         if not callable(method):
             raise RemoteEnvironmentError(f"{request.name!r} is not a method", type="TypeError", traceback="")
@@ -91,6 +93,12 @@ class Access:
             raise ForbiddenError("this server does not give access to attributes (--attributes off)")
         if name.startswith("_"):
             raise ForbiddenError(f"{name!r} is private; only public names are reached remotely")
+
+
+def _refuse_lanes(request: m.Set | m.Call) -> None:
+    if request.lanes is not None:
+        name = type(request).__struct_config__.tag
+        raise RemoteProtocolError(f"'{name}' names lanes; this session's are reached together")
 
 
 def release(owners: Iterable[Access]) -> None:

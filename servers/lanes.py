@@ -91,7 +91,7 @@ class Group:
     def step(self, request: m.Step) -> m.Transition:
         """Start turns, and collect those that are done."""
         entered = perf_counter_ns() if self._watch else 0
-        lanes: Sequence[int] = self._everyone if request.lanes is None else self._named(request.lanes)
+        lanes: Sequence[int] = self._everyone if request.lanes is None else self._named(request.lanes, "step")
         self._check_startable(lanes)
         actions = self._actions.decode(request.actions, len(lanes)) if lanes else []
         if self._watch:
@@ -109,24 +109,26 @@ class Group:
 
     def render(self, request: m.Render) -> m.Frames:
         """Render every lane."""
-        replies = self._each(Access.render, [request] * len(self._lanes))
+        replies = self._each(Access.render, [request] * len(self._lanes), self._everyone)
         return m.Frames(request.id, [reply.frames[0] for reply in replies])
 
     def get(self, request: m.Get) -> m.Value:
         """Read an attribute of every lane."""
-        return self._values(Access.get, [request] * len(self._lanes))
+        return self._values(request, Access.get, [request] * len(self._lanes), self._everyone)
 
     def set(self, request: m.Set) -> m.Value:
-        """Set an attribute of every lane."""
-        if len(request.values) != len(self._lanes):
-            count = len(request.values)
-            raise RemoteProtocolError(f"'set' has {count} values for {len(self._lanes)} lanes")
+        """Set an attribute of lanes."""
+        lanes = self._everyone if request.lanes is None else self._named(request.lanes, "set")
+        if len(request.values) != len(lanes):
+            raise RemoteProtocolError(f"'set' has {len(request.values)} values for {len(lanes)} lanes")
         parts = [m.Set(request.id, request.name, [value]) for value in request.values]
-        return self._values(Access.set, parts)
+        return self._values(request, Access.set, parts, lanes)
 
     def call(self, request: m.Call) -> m.Value:
-        """Call a method of every lane."""
-        return self._values(Access.call, [request] * len(self._lanes))
+        """Call a method of lanes."""
+        lanes = self._everyone if request.lanes is None else self._named(request.lanes, "call")
+        part = m.Call(request.id, request.name, request.args, request.kwargs)
+        return self._values(request, Access.call, [part] * len(lanes), lanes)
 
     def close(self) -> None:
         """Close every lane, those of different threads side by side; wait for some seconds at most."""
@@ -166,18 +168,22 @@ class Group:
             self._stash += some
         return results
 
-    def _each(self, work: Callable[[Any, Any], Any], requests: Sequence[Any]) -> list[Any]:
-        """Carry out a request on every lane; raises if one of them did."""
-        self._await(self._everyone)
-        results = self._run(self._everyone, [work.__get__(lane) for lane in self._lanes], requests)
+    def _each(
+        self, work: Callable[[Any, Any], Any], requests: Sequence[Any], lanes: Sequence[int]
+    ) -> list[Any]:
+        """Carry out a request on each of ``lanes``; raises if one of them did."""
+        self._await(lanes)
+        results = self._run(lanes, [work.__get__(self._lanes[lane]) for lane in lanes], requests)
         if results.failed:
             raise error_of_lane(results.failed)
         return results.in_order().values
 
-    def _values(self, work: Callable[[Any, Any], Any], requests: Sequence[Any]) -> m.Value:
-        replies = self._each(work, requests)
+    def _values(
+        self, request: Any, work: Callable[[Any, Any], Any], parts: Sequence[Any], lanes: Sequence[int]
+    ) -> m.Value:
+        replies = self._each(work, parts, lanes)
         callables = any(reply.callable for reply in replies)
-        return m.Value(requests[0].id, [reply.values[0] for reply in replies], callables)
+        return m.Value(request.id, [reply.values[0] for reply in replies], callables)
 
     # -- checks
 
@@ -190,14 +196,14 @@ class Group:
             )
         return [lane for lane, reset in enumerate(mask) if reset]
 
-    def _named(self, data: bytes) -> list[int]:
+    def _named(self, data: bytes, request: str) -> list[int]:
         try:
             lanes = read_lanes(data)
         except ValueError as exc:
-            raise RemoteProtocolError(f"the lanes of 'step' are no array of uint32: {exc}") from exc
+            raise RemoteProtocolError(f"the lanes of '{request}' are no array of uint32: {exc}") from exc
         if len(set(lanes)) < len(lanes) or max(lanes, default=-1) >= len(self._lanes):
             raise RemoteProtocolError(
-                f"'step' must name different lanes below {len(self._lanes)}; it names {lanes[:20]}"
+                f"'{request}' must name different lanes below {len(self._lanes)}; it names {lanes[:20]}"
             )
         return lanes
 

@@ -187,20 +187,22 @@ class Get(_Strict, tag="get"):
 
 
 class Set(_Strict, tag="set"):
-    """Client: set a public attribute; ``values`` has one value a lane."""
+    """Client: set a public attribute; ``values`` has one value a lane, ``lanes`` as for :class:`Call`."""
 
     id: int
     name: str
     values: list[Any]
+    lanes: bytes | None = None
 
 
 class Call(_Strict, tag="call"):
-    """Client: call a public method of every lane."""
+    """Client: call a public method of every lane, or of those in ``lanes``: a uint32 each."""
 
     id: int
     name: str
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
+    lanes: bytes | None = None
 
 
 class State(_Strict, tag="state"):

@@ -304,6 +304,9 @@ def test_attributes_are_read_set_and_called(env: _Env, lane: Lane) -> None:
     assert lane.answer(m.Set(4, "gravity", [1.6])) == m.Value(4, [None])
     assert env.gravity == 1.6
     assert lane.answer(m.Call(5, "add", [1], {"right": 3})) == m.Value(5, [4])
+    for request in (m.Call(6, "add", [1], lanes=bytes(4)), m.Set(6, "gravity", [1], lanes=bytes(4))):
+        with pytest.raises(RemoteProtocolError, match="names lanes"):
+            lane.answer(request)
 
 
 def test_attributes_are_looked_up_through_the_wrappers(env: _Env) -> None:

@@ -223,3 +223,18 @@ def test_how_long_lanes_waited_and_worked_is_told_to_those_who_ask(clients: Any)
     assert 0 < worked[1] < 20_000_000 <= waited[1] < waited[2]
     reply, lanes = client.start({2: 0})
     assert (lanes, len(reply.timing)) == ([2], 3)
+
+
+def test_attributes_and_methods_of_named_lanes() -> None:
+    stage = opened("tests.support.testenvs:Attr-v0", lanes=3).stage
+    lanes = np.array([2, 0], "<u4").tobytes()
+    assert stage.answer(m.Call(1, "add", [1], {"right": 3}, lanes)) == m.Value(1, [4, 4])
+    assert stage.answer(m.Set(2, "gravity", [20.0, 1.0], lanes)) == m.Value(2, [None, None])
+    assert stage.answer(m.Get(3, "gravity")) == m.Value(3, [1.0, 9.8, 20.0])
+    assert stage.answer(m.Call(4, "add", [1], lanes=b"")) == m.Value(4, [])
+    with pytest.raises(RemoteProtocolError, match="'set' has 3 values for 2 lanes"):
+        stage.answer(m.Set(5, "gravity", [1.0, 2.0, 3.0], lanes))
+    for wrong in (b"\3\0\0\0", bytes(8), b"\1"):
+        with pytest.raises(RemoteProtocolError, match="'call'"):
+            stage.answer(m.Call(6, "add", [1], lanes=wrong))
+    stage.close()

@@ -13,22 +13,25 @@ from .fleet import Fleet, Part
 __all__ = ["ask_all"]
 
 
-def ask_all(fleet: Fleet, kind: Callable[..., Any], arguments: Callable[[Part], Sequence[Any]]) -> list[Any]:
+def ask_all(
+    fleet: Fleet, kind: Callable[..., Any], arguments: Callable[[Part], Sequence[Any] | None]
+) -> list[Any]:
     """Send a request to every session and return the replies, in the order of the lanes.
 
     Args:
         fleet: The sessions.
         kind: Class of the request.
-        arguments: Gives its fields, for a part.
+        arguments: Gives its fields, for a part; ``None``: that part is not asked.
 
     Raises:
         VectorEnvError: Sessions are lost, or report something.
     """
     errors: dict[int, OpenEnvError] = {}
     replies, posted = [], []
-    for part in fleet.parts:
+    asked = [(part, given) for part in fleet.parts if (given := arguments(part)) is not None]
+    for part, given in asked:
         try:
-            part.post(kind, *arguments(part))
+            part.post(kind, *given)
             posted.append(part)
         except OpenEnvError as exc:
             errors.update(dict.fromkeys(part.lanes, exc))

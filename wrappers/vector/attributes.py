@@ -6,15 +6,16 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from openenv_gym.errors import RemoteEnvironmentError, VectorEnvError
+from openenv_gym.errors import ConfigError, RemoteEnvironmentError, VectorEnvError
 from openenv_gym.protocol.messages import Call, Get, Render, Set
 from openenv_gym.protocol.values import pack
 
+from .batches import lane_bytes
 from .fleet import Part
 
 __all__ = ["LaneAttributes"]
 
-_Arguments = Callable[[Part], Sequence[Any]]
+_Arguments = Callable[[Part], Sequence[Any] | None]
 _Take = Callable[[list[Any]], Any]
 
 
@@ -71,6 +72,43 @@ class LaneAttributes:
             return self._call_native("get_attr", name)
         return self.call(name)
 
+    def call_lanes(self, lanes: Sequence[int], name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method of some lanes; return what it gave, in the order of ``lanes``.
+
+        Args:
+            lanes: Which, each once.
+            name: Its name.
+            args: Arguments, the same for each lane.
+            kwargs: Keyword arguments, the same for each lane.
+
+        Raises:
+            ConfigError: The lanes are one native vector environment.
+            ValueError: There are no such lanes, or one comes twice.
+            VectorEnvError: As for :meth:`call`, which says what else is raised.
+        """
+        order = self._chosen(lanes)
+        given = [pack(value, f"{name}() argument {index}") for index, value in enumerate(args)]
+        named = {key: pack(value, f"{name}({key})") for key, value in kwargs.items()}
+
+        def arguments(part: Part) -> Sequence[Any] | None:
+            own = _within(part, order)
+            return (name, given, named, lane_bytes(own)) if own else None
+
+        values: tuple[Any, ...] = self._called(name, arguments, _joined)
+        found = dict(zip(sorted(order), values, strict=True))
+        return tuple(found[lane] for lane in order)
+
+    def set_attr_lanes(self, lanes: Sequence[int], name: str, values: Any) -> None:
+        """Set an attribute of some lanes; arguments as for :meth:`call_lanes` and :meth:`set_attr`."""
+        order = self._chosen(lanes)
+        chosen = dict(zip(order, self._packed(name, values, order), strict=True))
+
+        def arguments(part: Part) -> Sequence[Any] | None:
+            own = _within(part, order)
+            return (name, [chosen[part.first + lane] for lane in own], lane_bytes(own)) if own else None
+
+        self._ask(Set, arguments, list)
+
     def set_attr(self, name: str, values: Any) -> None:
         """Set an attribute of each lane.
 
@@ -82,20 +120,33 @@ class LaneAttributes:
             ValueError: There are more or fewer values than lanes.
             VectorEnvError: A lane raised, or sessions are lost.
         """
-        if not isinstance(values, list | tuple):
-            values = [values] * self.num_envs
-        if len(values) != self.num_envs:
-            raise ValueError(
-                f"{len(values)} values were given for {self.num_envs} lanes; pass one for each, or for all"
-                " of them one that is no list or tuple"
-            )
-        packed = [pack(value, f"{name} of lane {lane}") for lane, value in enumerate(values)]
+        packed = self._packed(name, values, range(self.num_envs))
         if self.native:
             self._called(
                 "set_attr", lambda part: ("set_attr", [name, packed[part.first : part.stop]], {}), list
             )
         else:
             self._ask(Set, lambda part: (name, packed[part.first : part.stop]), list)
+
+    def _packed(self, name: str, values: Any, lanes: Sequence[int]) -> list[Any]:
+        """Return a value for each of ``lanes``, packed."""
+        if not isinstance(values, list | tuple):
+            values = [values] * len(lanes)
+        if len(values) != len(lanes):
+            raise ValueError(
+                f"{len(values)} values were given for {len(lanes)} lanes; pass one for each, or for all"
+                " of them one that is no list or tuple"
+            )
+        return [pack(value, f"{name} of lane {lane}") for lane, value in zip(lanes, values, strict=True)]
+
+    def _chosen(self, lanes: Sequence[int]) -> list[int]:
+        """Return lanes as ints."""
+        if self.native:
+            raise ConfigError("native lanes are one vector environment, whose methods reach all of them")
+        chosen = [int(lane) for lane in lanes]
+        if len(set(chosen)) < len(chosen) or not set(chosen) <= set(range(self.num_envs)):
+            raise ValueError(f"lanes must be different ones from 0 to {self.num_envs - 1}, not {chosen}")
+        return chosen
 
     def _call_native(self, method: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         given = [pack(value, f"{method}() argument {index}") for index, value in enumerate(args)]
@@ -133,6 +184,11 @@ def _lack_attributes(exc: VectorEnvError) -> bool:
         isinstance(error, RemoteEnvironmentError) and error.details.get("type") == "AttributeError"
         for error in exc.errors.values()
     )
+
+
+def _within(part: Part, lanes: Sequence[int]) -> list[int]:
+    """Return those of ``lanes`` that are in a part, counted from its first."""
+    return [lane - part.first for lane in sorted(lanes) if part.first <= lane < part.stop]
 
 
 def _joined(replies: list[Any]) -> tuple[Any, ...]:

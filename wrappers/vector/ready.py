@@ -20,7 +20,7 @@ from openenv_gym.client.deadline import earliest, time_left
 from openenv_gym.errors import OpenEnvError
 from openenv_gym.protocol.messages import Step
 
-from .batches import empty_batch, put_rows, take_rows
+from .batches import empty_batch, lane_bytes, put_rows, take_rows
 from .failures import MALFORMED, facts_of, malformed, vector_error, warn
 from .fleet import Part
 from .infos import batch_infos
@@ -182,7 +182,7 @@ class Ready:
                 moment = _FIRST_MOMENT
             else:
                 wait = min(needed, len(running))
-        local = np.array([lane - part.first for lane in job.lanes], "<u4").tobytes()
+        local = lane_bytes([lane - part.first for lane in job.lanes])
         self._post(part, job.column, local, wait, moment)
 
     def _poll(self, part: Part, needed: int, begun: float) -> None:

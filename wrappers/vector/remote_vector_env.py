@@ -342,7 +342,7 @@ class RemoteVectorEnv(FirstReady, LaneAttributes, gym.vector.VectorEnv[Any, Any,
         return seeds, rest, mask
 
     def _ask(
-        self, kind: type, arguments: Callable[[Any], Sequence[Any]], take: Callable[[list[Any]], Any]
+        self, kind: type, arguments: Callable[[Any], Sequence[Any] | None], take: Callable[[list[Any]], Any]
     ) -> Any:
         call = kind.__name__.lower()
         self._check_free(call)

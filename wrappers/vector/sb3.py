@@ -161,6 +161,9 @@ class VecEnvMethods:
         if self._are_all(lanes):
             self._base("set_attr", attr_name)(attr_name, [value] * self.num_envs)
             return
+        if (served := self._served("set_attr_lanes")) is not None:
+            served(lanes, attr_name, [value] * len(lanes))
+            return
         for env in self._local(lanes):
             env.set_wrapper_attr(attr_name, value)
 
@@ -176,6 +179,8 @@ class VecEnvMethods:
         if self._are_all(lanes):
             results = self._base("call", method_name)(method_name, *method_args, **method_kwargs)
             return [results[lane] for lane in lanes]
+        if (served := self._served("call_lanes")) is not None:
+            return list(served(lanes, method_name, *method_args, **method_kwargs))
         return [
             env.get_wrapper_attr(method_name)(*method_args, **method_kwargs) for env in self._local(lanes)
         ]
@@ -229,6 +234,11 @@ class VecEnvMethods:
         if found is None:
             raise AttributeError(f"{self.envs} has no {method}(), so its lanes' {name!r} is out of reach")
         return found
+
+    def _served(self, method: str) -> Any:
+        """Return a method for some lanes of a remote vector environment; ``None``: it is none, or native."""
+        envs: Any = self.envs.unwrapped
+        return None if getattr(envs, "native", True) else getattr(envs, method, None)
 
     def _local(self, lanes: list[int]) -> list[gym.Env[Any, Any]]:
         envs = getattr(self.envs.unwrapped, "envs", None)

@@ -6,7 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openenv_gym.errors import ForbiddenError, RemoteEnvironmentError, ValueNotCarriedError, VectorEnvError
+from openenv_gym.errors import (
+    ConfigError,
+    ForbiddenError,
+    RemoteEnvironmentError,
+    ValueNotCarriedError,
+    VectorEnvError,
+)
 from openenv_gym.registration import mirror
 from openenv_gym.testing import difference
 from openenv_gym.wrappers.vector import RemoteVectorEnv
@@ -40,6 +46,31 @@ def test_attributes_and_methods_answer_for_each_lane_as_gymnasiums_do(lanes_per_
         ):
             assert difference(ask(envs), ask(sync)) is None
         sync.close()
+
+
+@pytest.mark.parametrize("lanes_per_worker", [None, 2])
+def test_some_lanes_are_reached_without_the_others(lanes_per_worker: int | None) -> None:
+    with making("Counter-v0", 5, lanes_per_worker=lanes_per_worker) as envs:
+        envs.reset(seed=0)
+        assert envs.call_lanes([3, 0], "bump", by=4) == (4, 4)
+        assert envs.call_lanes([], "bump") == ()
+        assert envs.get_attr("total") == (4, 0, 0, 4, 0)
+        envs.set_attr("level", 1)
+        envs.set_attr_lanes([4, 1], "level", [40, 10])
+        envs.set_attr_lanes(np.array([2]), "level", 7)
+        assert envs.get_attr("level") == (1, 10, 7, 1, 40)
+        for lanes in ([5], [-1], [1, 1]):
+            with pytest.raises(ValueError, match="different ones from 0 to 4"):
+                envs.call_lanes(lanes, "bump")
+        with pytest.raises(ValueError, match="1 values were given for 2 lanes"):
+            envs.set_attr_lanes([0, 1], "level", [1])
+        with pytest.raises(AttributeError, match="no attribute 'depth'"):
+            envs.call_lanes([1], "depth")
+
+
+def test_native_lanes_are_not_reached_one_by_one() -> None:
+    with making("CartPole-v1", 2, lanes="native") as envs, pytest.raises(ConfigError, match="reach all"):
+        envs.call_lanes([0], "close")
 
 
 def test_frames_are_a_tuple_with_one_a_lane() -> None:

@@ -154,18 +154,27 @@ def test_attributes_and_methods_of_lanes() -> None:
         adapter.get_attr("nonsense")
 
 
-def test_remote_lanes_are_reached_together() -> None:
+def test_remote_lanes_are_reached_together_or_one_by_one() -> None:
     envs = gym.make_vec("openenv/Gym-v0", 2, env_id="tests.support.testenvs:Attr-v0", provider="inprocess")
     adapter = Adapter(envs)
     assert adapter.env_method("add", 2) == [3, 3]
     assert adapter.get_attr("gravity", 1) == [9.8]
     adapter.set_attr("gravity", 2.0)
     assert adapter.get_attr("gravity") == [2.0, 2.0]
+    assert adapter.env_method("add", 2, right=5, indices=1) == [7]
+    adapter.set_attr("gravity", 3.0, indices=[1])
+    assert adapter.get_attr("gravity") == [2.0, 3.0]
+    assert adapter.env_is_wrapped(gym.wrappers.TimeLimit) == [False, False]
+    adapter.close()
+
+
+def test_native_lanes_are_reached_together() -> None:
+    envs = gym.make_vec("remote/CartPole-v1", 2, lanes="native", provider="inprocess")
+    adapter = Adapter(envs)
     with pytest.raises(ConfigError, match="leave indices out"):
-        adapter.env_method("add", 2, indices=0)
+        adapter.env_method("close", indices=0)
     with pytest.raises(ConfigError, match="leave indices out"):
         adapter.set_attr("gravity", 2.0, indices=0)
-    assert adapter.env_is_wrapped(gym.wrappers.TimeLimit) == [False, False]
     adapter.close()
 
 
