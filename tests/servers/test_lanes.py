@@ -226,7 +226,8 @@ def test_how_long_lanes_waited_and_worked_is_told_to_those_who_ask(clients: Any)
 
 
 def test_attributes_and_methods_of_named_lanes() -> None:
-    stage = opened("tests.support.testenvs:Attr-v0", lanes=3).stage
+    client = opened("tests.support.testenvs:Attr-v0", lanes=3)
+    stage = client.stage
     lanes = np.array([2, 0], "<u4").tobytes()
     assert stage.answer(m.Call(1, "add", [1], {"right": 3}, lanes)) == m.Value(1, [4, 4])
     assert stage.answer(m.Set(2, "gravity", [20.0, 1.0], lanes)) == m.Value(2, [None, None])
@@ -237,4 +238,4 @@ def test_attributes_and_methods_of_named_lanes() -> None:
     for wrong in (b"\3\0\0\0", bytes(8), b"\1"):
         with pytest.raises(RemoteProtocolError, match="'call'"):
             stage.answer(m.Call(6, "add", [1], lanes=wrong))
-    stage.close()
+    client.close()

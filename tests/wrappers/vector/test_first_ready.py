@@ -60,7 +60,7 @@ def test_the_number_of_lanes_may_be_numpys_and_the_timeout_is_a_number() -> None
         envs.send(np.zeros(2, np.int64))
         with pytest.raises(TypeError, match="timeout is 'soon'"):
             envs.recv(timeout="soon")  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match=r"at least 1, not np.int64\(0\)"):
+        with pytest.raises(ValueError, match=r"at least 1, not (np\.int64\()?0"):
             envs.recv(np.int64(0))  # type: ignore[arg-type]
         assert envs.recv(np.int64(2)).observations.tolist() == [1, 1]  # type: ignore[arg-type]
 
