@@ -97,7 +97,7 @@ class Aftermath:
             "own descriptors": descriptors(),
             "own threads": threading.active_count(),
             "the server's processes": len(family),
-            "their descriptors": sum(map(descriptors, family)),
+            "their descriptors": sum(max(descriptors(pid), 0) for pid in family),  # some may be gone
             "their threads": sum(map(_threads, family)),
         }
 
