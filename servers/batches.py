@@ -14,13 +14,14 @@ import numpy as np
 
 from openenv_gym.protocol import messages as m
 from openenv_gym.protocol.columns import Column
+from openenv_gym.protocol.lanes import lane_bytes
 from openenv_gym.protocol.values import pack
 
 from .episodes import Episodes
 from .failures import failure_of
 from .results import Results
 
-__all__ = ["Batches", "lane_bytes", "read_lanes"]
+__all__ = ["Batches"]
 
 _RESET_TOO = 16
 
@@ -137,14 +138,3 @@ def _packed(infos: Sequence[Any]) -> list[Any] | None:
     if not any(infos):
         return None
     return [pack(info, "info", opaque=True) if info else {} for info in infos]
-
-
-def lane_bytes(lanes: Sequence[int]) -> bytes:
-    """Return lanes as they travel."""
-    return np.array(lanes, "<u4").tobytes()
-
-
-def read_lanes(data: bytes) -> list[int]:
-    """Return the lanes in ``data``; raises ``ValueError`` when its length is wrong."""
-    lanes: list[int] = np.frombuffer(data, "<u4").tolist() if data else []
-    return lanes

@@ -14,9 +14,10 @@ from typing import Any, cast
 from openenv_gym.errors import RemoteProtocolError, ResetNeededError
 from openenv_gym.protocol import messages as m
 from openenv_gym.protocol.columns import column_codec
+from openenv_gym.protocol.lanes import read_lanes
 
 from .access import Access, release
-from .batches import Batches, read_lanes
+from .batches import Batches
 from .episodes import Episodes, NextStep, SameStep
 from .failures import error_of_lane
 from .lane_threads import OneThread, Runner

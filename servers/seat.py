@@ -56,7 +56,8 @@ class Seat(Connected):
         local: See :class:`Desk`.
         channel: The client's connection, from which ``hello`` was read.
         cell: Writes this session's cell of the board.
-        report: Tells the parent ``opened``, ``detached``, ``attached``, ``measured``, ``ended``.
+        report: Tells the parent ``opened``, ``detached``, ``attached``, ``measured``, ``ended``, and the host
+            ``left``.
         plan: How the seats of this host work.
         slow: See :class:`Desk`.
     """
@@ -284,10 +285,11 @@ class Seat(Connected):
             _LOG.exception("env.close() of session %s raised", self.session)
         self._vacated = True
         self._cell(Operation.VACANT)
+        self._cell = _nowhere
         self._report("ended", self._last_words)
 
     def _close_stage(self) -> None:
-        stage, self._stage = self._stage, None
+        stage, self._stage, self._stage_answer = self._stage, None, _no_stage
         if stage is not None:
             stage.close()
 
@@ -297,4 +299,8 @@ class Seat(Connected):
 
 
 def _no_stage(request: Any) -> m.Reply:
-    raise RemoteProtocolError("the environment is not built")
+    raise RemoteProtocolError("there is no environment: it is not built yet, or closed")
+
+
+def _nowhere(value: int) -> None:
+    """Be the cell of a session that has none any more."""

@@ -1,4 +1,4 @@
-"""Columns: the values of one space for n lanes; :mod:`.columns` says how they are laid out.
+"""Numbers of lanes, and columns: the values of one space for n lanes, laid out as :mod:`.columns` says.
 
 Values that have exactly the space's form are written raw. Any other value is *admitted* first: passed on as
 it is when the space has such values, cast where observations allow it, refused otherwise; then the column
@@ -11,10 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..errors import InvalidActionError, RemoteProtocolError, ValueNotCarriedError
 from .values import pack
 
-__all__ = ["Batch", "Column", "Path", "Warn", "spell"]
+__all__ = ["Batch", "Column", "Path", "Warn", "lane_bytes", "read_lanes", "spell"]
 
 #: What an error calls a value: a text, or where it is kept and its key there.
 Path = str | tuple[Any, Any]
@@ -34,6 +36,17 @@ def spell(path: Path) -> str:
         path, key = path
         steps.append(f"[{key!r}]")
     return path + "".join(reversed(steps))
+
+
+def lane_bytes(lanes: Sequence[int] | np.ndarray[Any, Any]) -> bytes:
+    """Return numbers of lanes as they travel."""
+    return np.array(lanes, "<u4").tobytes()
+
+
+def read_lanes(data: bytes) -> list[int]:
+    """Return the lanes in ``data``; raises ``ValueError`` when its length is wrong."""
+    lanes: list[int] = np.frombuffer(data, "<u4").tolist() if data else []
+    return lanes
 
 
 class Column(ABC):

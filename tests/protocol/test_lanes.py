@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import warnings
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from openenv_gym.errors import InvalidActionError, RemoteProtocolError, ValueNotCarriedError
 from openenv_gym.protocol.columns import column_codec
-from openenv_gym.protocol.lanes import spell
+from openenv_gym.protocol.lanes import lane_bytes, read_lanes, spell
 from openenv_gym.spaces import Unicode
 from tests.support.compare import same
 
@@ -158,3 +159,9 @@ def test_a_batch_of_an_unknown_kind_may_start_as_none() -> None:
 
 def test_paths_are_spelled_like_python() -> None:
     assert spell((("obs", "x"), 2)) == "obs['x'][2]"
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), max_size=5))
+def test_lanes_travel_as_little_endian_numbers(lanes: list[int]) -> None:
+    assert lane_bytes(lanes) == struct.pack(f"<{len(lanes)}I", *lanes)
+    assert read_lanes(lane_bytes(lanes)) == lanes

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openenv_gym.protocol.columns import column_codec
-from openenv_gym.servers.batches import Batches, lane_bytes, read_lanes
+from openenv_gym.servers.batches import Batches
 from openenv_gym.servers.episodes import Episodes
 from openenv_gym.servers.results import Results
 
@@ -97,9 +97,3 @@ def test_what_is_no_number_is_no_reward(reward: Any) -> None:
     reply, results = _batches(2).transition(1, Results([0, 1], [_outcome(reward), _outcome(2.0)]))
     assert (results.lanes, [failure.lane for failure in reply.failed]) == ([1], [0])
     assert reply.rewards == struct.pack("<d", 2.0)
-
-
-@given(st.lists(st.integers(0, 2**32 - 1), max_size=5))
-def test_lanes_travel_as_little_endian_numbers(lanes: list[int]) -> None:
-    assert lane_bytes(lanes) == struct.pack(f"<{len(lanes)}I", *lanes)
-    assert read_lanes(lane_bytes(lanes)) == lanes

@@ -19,9 +19,9 @@ from openenv_gym.client.sync import Connection
 from openenv_gym.errors import CapacityError, DeadlineExceededError
 from openenv_gym.protocol import messages as m
 from openenv_gym.protocol.columns import column_codec
+from openenv_gym.protocol.lanes import lane_bytes
 from openenv_gym.protocol.specs import from_spec
 from openenv_gym.servers import control as c
-from openenv_gym.servers.batches import lane_bytes
 from tests.support.faultenvs import live_peak, notes
 from tests.support.handclient import HandClient
 from tests.support.serverproc import ServerProcess, eventually, serving

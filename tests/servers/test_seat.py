@@ -177,6 +177,20 @@ def test_a_close_that_is_repeated_on_a_new_connection_is_confirmed_there(scene: 
     assert scene.events.count("ended") == 1
 
 
+def test_what_is_asked_after_the_close_leaves_the_cell_alone_which_may_be_anothers(scene: _Scene) -> None:
+    scene.stage.close = lambda: scene.reconnect()  # type: ignore[method-assign]
+    scene.client.send(encode(m.Close(1)))
+    while "ended" not in scene.events:
+        time.sleep(0.001)
+    assert scene.receive() == m.Resumed("a" * 32, 1)
+    written = len(scene.cells)
+    error = scene.ask(m.Get(2, "x"))
+    assert (error.code, error.id) == ("protocol", 2)
+    scene.finish()
+    assert (len(scene.cells), scene.cells[-1]) == (written, Operation.VACANT)
+    assert scene.stage.executed == []
+
+
 def test_a_close_that_raises_ends_the_session_all_the_same(scene: _Scene) -> None:
     scene.stage.close = _broken  # type: ignore[method-assign]
     error = scene.ask(m.Close(1))

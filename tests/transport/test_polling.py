@@ -158,13 +158,20 @@ def test_forgets_when_what_it_waits_for_comes_sooner(script: Script) -> None:
     assert 119 <= script.yields <= 122
 
 
-def test_two_yields_of_a_long_wait_may_take_an_eighth_of_what_it_tries_for(script: Script) -> None:
-    pollers = [learned(script, 400e-6) for _ in range(3)]
-    script.yield_takes = 99e-6
+@pytest.mark.parametrize(
+    ("patient", "bearable", "too_long"), [(False, 99e-6, 101e-6), (True, 0.9e-3, 1.1e-3)]
+)
+def test_two_yields_may_take_an_eighth_of_a_long_wait_or_for_the_patient_a_millisecond(
+    script: Script, patient: bool, bearable: float, too_long: float
+) -> None:
+    pollers = [Poller(iter(script)) if patient else learned(script, 400e-6) for _ in range(3)]
+    for poller in pollers:
+        poller.patient = patient
+    script.yield_takes = bearable
     assert script.receive(pollers[0], 1) == 5
     assert script.receive(pollers[1], 2) == -1
     assert script.yields == 3
-    script.yield_takes = 101e-6
+    script.yield_takes = too_long
     assert script.receive(pollers[2], 0) == -1
     assert script.yields == 1
 
@@ -189,19 +196,6 @@ def test_one_dear_miss_among_long_receives_that_went_well_costs_little(script: S
         pauses.append(paused)
     assert pauses[0] == 1
     assert pauses[1] > 500
-
-
-def test_the_patient_bear_with_two_long_yields(script: Script) -> None:
-    pollers = [Poller(iter(script)) for _ in range(3)]
-    for poller in pollers:
-        poller.patient = True
-    script.yield_takes = 0.9e-3
-    assert script.receive(pollers[0], 1) == 5
-    assert script.receive(pollers[1], 2) == -1
-    assert script.yields == 3
-    script.yield_takes = 1.1e-3
-    assert script.receive(pollers[2], 0) == -1
-    assert script.yields == 1
 
 
 def test_what_others_took_of_the_core_is_not_counted_as_waiting(script: Script) -> None:

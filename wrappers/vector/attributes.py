@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from openenv_gym.errors import ConfigError, RemoteEnvironmentError, VectorEnvError
+from openenv_gym.protocol.lanes import lane_bytes
 from openenv_gym.protocol.messages import Call, Get, Render, Set
 from openenv_gym.protocol.values import pack
 
-from .batches import lane_bytes
 from .fleet import Part
 
 __all__ = ["LaneAttributes"]
@@ -61,9 +61,8 @@ class LaneAttributes:
             replies = self._read(name)
             if not any(reply.callable for reply in replies):
                 return _joined(replies)
-        given = [pack(value, f"{name}() argument {index}") for index, value in enumerate(args)]
-        named = {key: pack(value, f"{name}({key})") for key, value in kwargs.items()}
-        values: tuple[Any, ...] = self._called(name, lambda part: (name, given, named), _joined)
+        fields = _called_with(name, args, kwargs)
+        values: tuple[Any, ...] = self._called(name, lambda part: fields, _joined)
         return values
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
@@ -87,12 +86,11 @@ class LaneAttributes:
             VectorEnvError: As for :meth:`call`, which says what else is raised.
         """
         order = self._chosen(lanes)
-        given = [pack(value, f"{name}() argument {index}") for index, value in enumerate(args)]
-        named = {key: pack(value, f"{name}({key})") for key, value in kwargs.items()}
+        fields = _called_with(name, args, kwargs)
 
         def arguments(part: Part) -> Sequence[Any] | None:
             own = _within(part, order)
-            return (name, given, named, lane_bytes(own)) if own else None
+            return (*fields, lane_bytes(own)) if own else None
 
         values: tuple[Any, ...] = self._called(name, arguments, _joined)
         found = dict(zip(sorted(order), values, strict=True))
@@ -149,9 +147,8 @@ class LaneAttributes:
         return chosen
 
     def _call_native(self, method: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        given = [pack(value, f"{method}() argument {index}") for index, value in enumerate(args)]
-        named = {key: pack(value, f"{method}({key})") for key, value in kwargs.items()}
-        values: tuple[Any, ...] = self._called(method, lambda part: (method, given, named), _native_values)
+        fields = _called_with(method, args, kwargs)
+        values: tuple[Any, ...] = self._called(method, lambda part: fields, _native_values)
         return values
 
     def _called(self, name: str, arguments: _Arguments, take: _Take) -> Any:
@@ -184,6 +181,14 @@ def _lack_attributes(exc: VectorEnvError) -> bool:
         isinstance(error, RemoteEnvironmentError) and error.details.get("type") == "AttributeError"
         for error in exc.errors.values()
     )
+
+
+def _called_with(
+    name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[str, list[Any], dict[str, Any]]:
+    """Return the fields of a call, packed."""
+    given = [pack(value, f"{name}() argument {index}") for index, value in enumerate(args)]
+    return name, given, {key: pack(value, f"{name}({key})") for key, value in kwargs.items()}
 
 
 def _within(part: Part, lanes: Sequence[int]) -> list[int]:

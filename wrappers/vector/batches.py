@@ -19,7 +19,6 @@ __all__ = [
     "columns_of",
     "cut",
     "empty_batch",
-    "lane_bytes",
     "length_of",
     "put_rows",
     "runs",
@@ -56,11 +55,6 @@ def take_rows(space: gym.Space[Any], batch: Any, rows: Sequence[int]) -> Any:
     if isinstance(space, ARRAYS) and isinstance(batch, np.ndarray):
         return batch[list(rows)]
     return tuple(batch[row] for row in rows)
-
-
-def lane_bytes(lanes: Sequence[int]) -> bytes:
-    """Return lanes of a session as they travel."""
-    return np.array(lanes, "<u4").tobytes()
 
 
 def length_of(space: gym.Space[Any], batch: Any) -> int | None:

@@ -12,6 +12,7 @@ from gymnasium.vector.utils import batch_space, create_empty_array, iterate
 from openenv_gym.client.flows import error_of
 from openenv_gym.errors import OpenEnvError
 from openenv_gym.protocol.columns import Column
+from openenv_gym.protocol.lanes import read_lanes
 from openenv_gym.protocol.messages import Error, Observation, Transition
 
 from .batches import LastSeen, runs
@@ -196,7 +197,7 @@ def lanes_of(part: Part, reply: Any) -> list[int]:
         raise ValueError(f"lanes failed that do not exist: {sorted(failed)}")
     if reply.lanes is None:
         return [part.first + lane for lane in range(part.count) if lane not in failed]
-    named: list[int] = np.frombuffer(reply.lanes, "<u4").tolist()
+    named = read_lanes(reply.lanes)
     if len(set(named)) != len(named) or max(named, default=0) >= part.count:
         raise ValueError(f"the lanes of a reply are no different lanes below {part.count}: {named[:20]}")
     return [part.first + lane for lane in named if lane not in failed]

@@ -18,9 +18,10 @@ import numpy as np
 
 from openenv_gym.client.deadline import earliest, time_left
 from openenv_gym.errors import OpenEnvError
+from openenv_gym.protocol.lanes import lane_bytes
 from openenv_gym.protocol.messages import Step
 
-from .batches import empty_batch, lane_bytes, put_rows, take_rows
+from .batches import empty_batch, put_rows, take_rows
 from .failures import MALFORMED, facts_of, malformed, vector_error, warn
 from .fleet import Part
 from .infos import batch_infos

@@ -11,6 +11,7 @@ import numpy as np
 
 from openenv_gym.errors import ConfigError, OpenEnvError
 from openenv_gym.protocol.columns import column_codec
+from openenv_gym.protocol.lanes import lane_bytes
 from openenv_gym.protocol.messages import Reset, Step
 from openenv_gym.protocol.values import pack
 
@@ -235,7 +236,7 @@ class Stepper:
             lanes = np.flatnonzero(going)
             some = take_rows(self.actions.space, actions, (lanes + part.first).tolist())
             column = self.actions.encode_batch(some, len(lanes), "actions")
-            self._post(part, Step, column, lanes.astype("<u4").tobytes())
+            self._post(part, Step, column, lane_bytes(lanes))
 
     def _masked(self) -> list[Part]:
         mask = self._reset[2]
@@ -293,10 +294,11 @@ class Stepper:
         Who shares its core with one of those that are waited for begins with that one, so as not to be woken
         while it still needs the core. It is the one that was late the last time.
         """
-        todo, first = self._todo, 0.0
-        todo.sort(key=lambda part: part is not self._late)
+        todo, first, crowded = self._todo, 0.0, self.fleet.crowded
+        if crowded:
+            todo.sort(key=lambda part: part is not self._late)
         while todo:
-            part, begun = todo[0], monotonic()
+            part, begun = todo[0], monotonic() if crowded else 0.0
             try:
                 reply = part.collect(patience)
             except OpenEnvError as exc:
@@ -304,11 +306,12 @@ class Stepper:
             else:
                 self._land(land, part, reply)
             del todo[0]
-            took = monotonic() - begun
-            if not first:
-                first = took
-            elif took > first * _LATE and self.fleet.crowded:
-                self._late = part
+            if crowded:
+                took = monotonic() - begun
+                if not first:
+                    first = took
+                elif took > first * _LATE:
+                    self._late = part
 
     def _land(self, land: _Land, part: Part, reply: Any) -> None:
         try:

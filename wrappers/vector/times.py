@@ -9,6 +9,7 @@ import numpy as np
 
 from openenv_gym.client.stopwatch import Stopwatch
 from openenv_gym.errors import RemoteProtocolError
+from openenv_gym.protocol.lanes import read_lanes
 from openenv_gym.protocol.messages import Transition
 
 __all__ = ["LaneTimes", "LaneWatch"]
@@ -76,7 +77,7 @@ class LaneWatch:
         codec, *pairs = reply.timing
         lanes: Sequence[int] | slice = slice(first, first + count)
         if reply.lanes is not None:
-            lanes = (np.frombuffer(reply.lanes, "<u4") + first).tolist()
+            lanes = [first + lane for lane in read_lanes(reply.lanes)]
         # Lanes of a vector class of their own have one pair.
         nanos = self._nanos
         try:

@@ -41,6 +41,24 @@ async def _open(pool: FakePool, **more: Any) -> Peer:
     return await Peer.open(pool, **more)  # type: ignore[arg-type]
 
 
+async def _gated() -> tuple[asyncio.Event, FakePool, Peer]:
+    """Return a peer whose worker answers no step before the event comes."""
+    gate = asyncio.Event()
+
+    async def wait(request: m.Step) -> Any:
+        await gate.wait()
+        return reply_to(request)
+
+    pool = FakePool(instead(m.Step, wait))
+    return gate, pool, await _open(pool)
+
+
+async def _begun(pool: FakePool) -> None:
+    """Wait until the worker has the first request of a session."""
+    while len(pool.asked) < 2:
+        await asyncio.sleep(0)
+
+
 @LOOPS
 def test_a_session_from_end_to_end(new_loop: Any) -> None:
     async def tell() -> None:
@@ -195,17 +213,9 @@ def test_signs_of_life_are_no_answer() -> None:
 
 def test_a_call_that_was_cancelled_gives_no_other_call_its_answer() -> None:
     async def tell() -> None:
-        gate = asyncio.Event()
-
-        async def wait(request: m.Step) -> Any:
-            await gate.wait()
-            return reply_to(request)
-
-        pool = FakePool(instead(m.Step, wait))
-        peer = await _open(pool)
+        gate, pool, peer = await _gated()
         call = asyncio.create_task(peer.step({"late": True}))
-        while len(pool.asked) < 2:
-            await asyncio.sleep(0)
+        await _begun(pool)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
@@ -220,17 +230,9 @@ def test_a_call_that_was_cancelled_gives_no_other_call_its_answer() -> None:
 
 def test_a_call_that_is_cancelled_before_its_turn_is_not_carried_out() -> None:
     async def tell() -> None:
-        gate = asyncio.Event()
-
-        async def wait(request: m.Step) -> Any:
-            await gate.wait()
-            return reply_to(request)
-
-        pool = FakePool(instead(m.Step, wait))
-        peer = await _open(pool)
+        gate, pool, peer = await _gated()
         first = asyncio.create_task(peer.step({"n": 1}))
-        while len(pool.asked) < 2:
-            await asyncio.sleep(0)
+        await _begun(pool)
         first.cancel()  # it has begun, so the next has to wait for it all the same
         second, third = (asyncio.create_task(peer.step({"n": n})) for n in (2, 3))
         await asyncio.sleep(0)
@@ -254,8 +256,7 @@ def test_a_session_that_ends_during_a_cancelled_call_answers_the_next_one() -> N
         pool = FakePool(instead(m.Step, die))
         peer = await _open(pool)
         first = asyncio.create_task(peer.step({}))
-        while len(pool.asked) < 2:
-            await asyncio.sleep(0)
+        await _begun(pool)
         first.cancel()
         second = asyncio.create_task(peer.state())
         await asyncio.sleep(0)
@@ -310,8 +311,7 @@ def test_a_step_that_could_not_begin_in_time_leaves_the_session_to_the_one_that_
         pool = FakePool(instead(m.Step, later))
         peer = await _open(pool)
         running = asyncio.create_task(peer.step({}))
-        while len(pool.asked) < 2:
-            await asyncio.sleep(0)
+        await _begun(pool)
         with pytest.raises(DeadlineExceededError, match="could not begin within 0.01 s"):
             await peer.step({}, timeout=0.01)
         assert (pool.done, peer.ended.done()) == ([], False)
@@ -331,8 +331,7 @@ def test_a_session_is_dropped_once_while_a_call_runs() -> None:
         pool = FakePool(instead(m.Step, never))
         peer = await _open(pool)
         call = asyncio.create_task(peer.step({}))
-        while len(pool.asked) < 2:
-            await asyncio.sleep(0)
+        await _begun(pool)
         await peer.close()
         await peer.close()
         with pytest.raises(SessionLostError, match="closed by its client"):
