@@ -139,7 +139,7 @@ def ended(pid: int, timeout: float = PATIENCE) -> bool:
             with open(f"/proc/{pid}/stat", encoding="ascii") as file:
                 if file.read().rpartition(")")[2].split()[0] == "Z":
                     return True
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):  # the latter between opening and reading
             return True
         time.sleep(0.005)
     return False
