@@ -42,6 +42,7 @@ from openenv_gym.protocol import messages as m
 from openenv_gym.providers.base import _shared
 from tests.client.scripted import Life, interrupt_when
 from tests.support.counting import WELCOME, count, counting, scripted
+from tests.support.serverproc import eventually
 
 ENVS = "tests.support.testenvs"
 
@@ -431,8 +432,11 @@ def test_what_an_environment_prints_is_logged(caplog: pytest.LogCaptureFixture) 
     with contextlib.closing(RemoteEnv(f"{ENVS}:PrintEnv", provider_kwargs={"workers": 1})) as env:
         env.reset()
         env.step(0)
-    assert "built on stdout" in caplog.text
-    assert "step 0 line 0" in caplog.text
+        opener = env._opener
+        assert opener is not None
+        for text in ("built on stdout", "step 0 line 0"):
+            # It comes through the server process, which may be later than the reply.
+            assert eventually(lambda text=text: opener.forward() or text in caplog.text)
 
 
 def test_a_process_that_imported_only_gymnasium_makes_a_mirror() -> None:
