@@ -11,7 +11,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
 
 from ..errors import LocalProtocolError
 
@@ -45,7 +47,7 @@ class Answering(Protocol):
         """Return the reply; raise TimeoutError when ``patience`` is over."""
 
 
-class Work(NamedTuple):
+class Work(Struct, frozen=True):
     """Intent: run a function that may take long.
 
     Attributes:
@@ -57,7 +59,7 @@ class Work(NamedTuple):
     undo: Callable[[Any], None] | None = None
 
 
-class Reply(NamedTuple):
+class Reply(Struct, frozen=True):
     """Intent: wait for the outstanding reply."""
 
     link: Answering
@@ -116,25 +118,30 @@ class Line:
 
     def __init__(self) -> None:
         self._calls: deque[Call] = deque()
-        self._changed = threading.Condition(threading.RLock())
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        #: How many threads wait for a change; to tell nobody takes time as well.
+        self._waiting = 0
         self._wakers: list[Callable[[], None]] = []
 
     def add(self, call: Call) -> None:
         """Put a call at the end."""
-        with self._changed:
+        with self._lock:
             self._calls.append(call)
 
     def leave(self, call: Call) -> None:
         """Take a call out that is done, or was never begun."""
-        with self._changed:
+        with self._lock:
             if call in self._calls:
                 self._calls.remove(call)
-            self.wake()
+            if self._waiting or self._wakers:
+                self.wake()
 
     def wake(self) -> None:
         """Tell everybody who waits that something has changed."""
-        with self._changed:
-            self._changed.notify_all()
+        with self._lock:
+            if self._waiting:
+                self._changed.notify_all()
             wakers, self._wakers = self._wakers, []
         for waker in wakers:
             waker()
@@ -151,7 +158,7 @@ class Line:
             LocalProtocolError: This thread carries it out already: a signal handler came in between.
         """
         me = threading.get_ident()
-        with self._changed:
+        with self._lock:
             if call.done:
                 return call
             head = self._calls[0]
@@ -168,7 +175,7 @@ class Line:
 
     def release(self, call: Call) -> None:
         """Let somebody else go on with a call that is not done."""
-        with self._changed:
+        with self._lock:
             call.driver = None
         self.wake()
 
@@ -179,10 +186,10 @@ class Line:
         """
         try:
             while not call.done:
-                with self._changed:
+                with self._lock:
                     head = self.claim(call, blocks=True)
                     if head is None:
-                        self._changed.wait()
+                        self._wait()
                 if head is not None:
                     self._finish(head)
         except BaseException as exc:
@@ -191,6 +198,13 @@ class Line:
                 self.leave(call)
             raise
         return call.outcome()
+
+    def _wait(self) -> None:
+        self._waiting += 1
+        try:
+            self._changed.wait()
+        finally:
+            self._waiting -= 1
 
     def _finish(self, call: Call) -> None:
         try:
@@ -217,9 +231,7 @@ def _step(call: Call) -> None:
 def _wait(call: Call) -> Any:
     if call.running is not None:
         return call.running.result()
-    match call.intent:
-        case Work(run):
-            return run()
-        case Reply(link):
-            return link.collect()
-    return None
+    intent = call.intent
+    if type(intent) is Reply:
+        return intent.link.collect()
+    return intent.run() if type(intent) is Work else None

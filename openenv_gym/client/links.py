@@ -7,7 +7,9 @@ What comes back for ``reset`` and ``step`` has the form of OpenEnv's JSON: ``obs
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
+
+from msgspec import Struct
 
 from ..errors import RemoteProtocolError
 from ..protocol import messages as m
@@ -19,7 +21,7 @@ __all__ = ["BinaryLink", "Request", "payload_of"]
 _TERMINATED, _TRUNCATED = 1, 2
 
 
-class Request(NamedTuple):
+class Request(Struct, frozen=True):
     """What a typed client asks.
 
     Attributes:
@@ -76,15 +78,15 @@ class BinaryLink:
         Raises:
             ValueNotCarriedError: Something in it has no form on the wire; nothing was sent.
         """
-        post = self._connection.post
+        post, data = self._connection.post, request.data or {}
         match request.kind:
+            case "step":
+                post(m.Step, pack(data if type(data) is dict else dict(data), "action"))
             case "reset":
-                options = dict(request.data or {})
+                options = dict(data)
                 seed = options.pop("seed", None)
                 packed = pack(options, "options") if options else None
                 post(m.Reset, None if seed is None else [pack(seed, "seed")], packed)
-            case "step":
-                post(m.Step, pack(dict(request.data or {}), "action"))
             case "state":
                 post(m.State)
 
@@ -107,9 +109,7 @@ class BinaryLink:
             TimeoutError: ``patience`` is over; the request stays outstanding.
         """
         reply = self._connection.collect(patience)
-        if isinstance(reply, m.Value):
-            return reply.values[0]
-        return payload_of(reply)
+        return reply.values[0] if type(reply) is m.Value else payload_of(reply)
 
     def give_up(self) -> None:
         """Wait no longer for the outstanding request: it is executed, and its reply is dropped."""

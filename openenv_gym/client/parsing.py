@@ -38,14 +38,14 @@ def action_map(action: Any) -> dict[str, Any]:
     Raises:
         ValidationError: It is no Struct, dataclass, pydantic model or dict.
     """
-    if isinstance(action, Mapping):
-        return dict(action)
     if isinstance(action, msgspec.Struct) or (
         dataclasses.is_dataclass(action) and not isinstance(action, type)
     ):
         fields = to_map(action)
         if isinstance(action, CallToolAction) and fields.get("timeout") is None:
             fields.pop("timeout", None)
+    elif isinstance(action, Mapping):
+        return dict(action)
     elif hasattr(action, "model_dump"):
         fields = dict(action.model_dump())
     else:
@@ -155,16 +155,15 @@ def _observation(cls: Any, fields: Mapping[str, Any], result: StepResult[Any]) -
     if issubclass(cls, Observation):
         if not fields.keys().isdisjoint(_BESIDE):
             fields = {name: value for name, value in fields.items() if name not in _BESIDE}
-        _check_kinship(cls, fields)
+        if fields.keys().isdisjoint(cls.__struct_encode_fields__):
+            _check_kinship(cls, fields)
         return _completed(_instance(cls, fields), result)
     beside = {name: getattr(result, name) for name in _BESIDE if name in own}
     return _instance(cls, {**beside, **fields})
 
 
 def _check_kinship(cls: type[Observation], fields: Mapping[str, Any]) -> None:
-    """Refuse what shares no field with ``cls``: as fields may be more or fewer, all would be defaults."""
-    if not fields.keys().isdisjoint(cls.__struct_encode_fields__):
-        return
+    """Refuse what is no ``cls``, with which it shares no field: all would be defaults, and more ignored."""
     config = cls.__struct_config__
     own = set(cls.__struct_encode_fields__).difference(_BESIDE)
     came = fields.keys() - {config.tag_field}

@@ -299,7 +299,7 @@ class EnvClient(Generic[ActT, ObsT, StateT_co]):
         yield from self._core.closing()
 
     def _check_simulation(self, what: str) -> None:
-        if self.mode == "production":
+        if self._mode == "production":
             raise UnsupportedError(f"{what} needs mode='simulation'; in production mode there are tools only")
 
     def _resetting(self, options: dict[str, Any]) -> Steps:

@@ -28,6 +28,7 @@ BESIDE = frozenset({"done", "terminated", "truncated", "reward", "metadata"})
 """Fields of an observation that travel beside it."""
 
 _ATOMS = frozenset((type(None), bool, int, float, str, bytes))
+_SERIES = frozenset((list, tuple, set, frozenset))
 
 
 # -- to maps
@@ -48,10 +49,8 @@ def to_map(
     Raises:
         ValueNotCarriedError: ``json`` is true and a value has no form in JSON. ``details["path"]`` names it.
     """
-    if exclude is None:
-        exclude = BESIDE if isinstance(struct, Observation) else ()
-    found = _fields(struct)
-    for name in exclude:
+    found = _fields(struct, lean=exclude is None)
+    for name in exclude or ():
         found.pop(name, None)
     if json:
         return {name: jsonable(value, f"{where}.{name}") for name, value in found.items()}
@@ -61,11 +60,11 @@ def to_map(
     return found
 
 
-def _fields(struct: Any) -> dict[str, Any]:
-    """Return the fields, and the tag first."""
+def _fields(struct: Any, *, lean: bool = False) -> dict[str, Any]:
+    """Return the tag and the fields; ``lean``: without those of an observation that travel beside it."""
     cls: Any = type(struct)
-    tag, names = _layout(cls)
-    found = dict(tag)
+    tag, names = _layout(cls, lean)
+    found = tag.copy()
     for attribute, name in names:
         value = getattr(struct, attribute)
         if value is not msgspec.UNSET:
@@ -74,30 +73,37 @@ def _fields(struct: Any) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1024)
-def _layout(cls: Any) -> tuple[dict[str, Any], tuple[tuple[str, str], ...]]:
+def _layout(cls: Any, lean: bool) -> tuple[dict[str, Any], tuple[tuple[str, str], ...]]:
     """Return the tag, and the names of the fields in Python and in maps."""
     if not issubclass(cls, msgspec.Struct):
         return {}, tuple((each.name, each.name) for each in dataclasses.fields(cls))
     config = cls.__struct_config__
     tag = {} if config.tag_field is None else {config.tag_field: config.tag}
-    return tag, tuple(zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True))
+    left_out = BESIDE if lean and issubclass(cls, Observation) else ()
+    names = zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True)
+    return tag, tuple(pair for pair in names if pair[1] not in left_out)
 
 
 def _plain(value: Any) -> Any:
-    cls = type(value)
-    if cls in _ATOMS:
+    cls: Any = type(value)
+    if cls in _ATOMS or _is_leaf(cls):
         return value
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, msgspec.Struct) and value.__struct_config__.array_like:
-        return [_plain(item) for item in _fields(value).values()]
-    if isinstance(value, msgspec.Struct) or (dataclasses.is_dataclass(value) and cls is not type):
-        return {name: _plain(item) for name, item in _fields(value).items()}
     if isinstance(value, dict):
         return {_plain(key): _plain(item) for key, item in value.items()}
-    if cls in (list, tuple, set, frozenset):
+    if isinstance(value, Enum):
+        return value.value
+    if cls in _SERIES:
         return cls(map(_plain, value))
-    return value
+    if isinstance(value, msgspec.Struct) and value.__struct_config__.array_like:
+        return [_plain(item) for item in _fields(value).values()]
+    return {name: _plain(item) for name, item in _fields(value).items()}
+
+
+@lru_cache(maxsize=1024)
+def _is_leaf(cls: type) -> bool:
+    """Return whether instances of ``cls`` stay what they are."""
+    parts = issubclass(cls, Enum | msgspec.Struct | dict) or dataclasses.is_dataclass(cls)
+    return not parts and cls not in _SERIES
 
 
 def jsonable(value: Any, path: str) -> Any:
@@ -199,7 +205,8 @@ def from_map(cls: type[T] | Any, data: Any, *, where: str = "$") -> T:
     # Spellings are rare, so they are looked for only when something is wrong.
     for prepare in (True,) if arrays else (False, True):
         try:
-            return cast(T, _convert(_prepared(kind, data, where) if prepare else data, wanted))
+            instance: T = _convert(_prepared(kind, data, where) if prepare else data, wanted)
+            return instance
         except msgspec.ValidationError as exc:
             wrong = exc
         except UnicodeEncodeError as exc:
