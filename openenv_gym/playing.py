@@ -120,12 +120,13 @@ class Player:
         before = self.state().step_count if self._keeps_state else 0
         observation = self._checked(self.settle(self._step(action)), "step")
         self._steps += 1
-        if self._keeps_state and self.state().step_count == before:
-            environment.state.step_count = before + 1
+        if self._keeps_state and (state := self.state()).step_count == before:
+            state.step_count = before + 1
         if self._limit and self._steps >= self._limit:
             observation = replace(observation, truncated=True)  # the author may keep this one
-        observation = self._transformed(observation)
-        if any(ending_of(observation)):
+        if environment.transforms:
+            observation = self._transformed(observation)
+        if True in ending_of(observation):
             self._obstacle = _OVER
         if environment.rubric is not None and not isinstance(action, ListToolsAction):
             observation = self._scored(action, observation)
@@ -175,7 +176,7 @@ class Player:
         Raises:
             UnsupportedError: A loop runs in this thread already; nothing was executed.
         """
-        if not inspect.isawaitable(result):
+        if isinstance(result, Observation) or not inspect.isawaitable(result):
             return result
         if _loop_runs():
             if inspect.iscoroutine(result):

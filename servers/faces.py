@@ -84,12 +84,10 @@ class _StructFace:
     """A typed environment."""
 
     def __init__(self, player: Player) -> None:
+        environment = player.environment
         self._player = player
-
-    @property
-    def has_tools(self) -> bool:
-        """See :class:`Face`."""
-        return self._player.has_tools
+        self.has_tools = player.has_tools
+        self._actions: Any = environment.action_type if environment.own_actions() else CallToolAction
 
     def schemas(self) -> dict[str, Any]:
         """See :class:`Face`."""
@@ -129,15 +127,13 @@ class _StructFace:
 
     def _action(self, action: Any) -> Any:
         """Return the action; the form of a tool's is only taken where there are tools."""
-        if not isinstance(action, Mapping):
+        if type(action) is not dict and not isinstance(action, Mapping):
             raise ValidationError(f"an action is an object, not {type(action).__name__}", path="$")
-        named = action.get("type")
-        kind = _TOOL_ACTIONS.get(named) if self.has_tools and isinstance(named, str) else None
-        if kind is None:
-            environment = self._player.environment
-            own = environment.own_actions()
-            kind = environment.action_type if own else CallToolAction
-        return from_map(kind, action)
+        kind = None
+        if self.has_tools:
+            named = action.get("type")
+            kind = _TOOL_ACTIONS.get(named) if isinstance(named, str) else None
+        return from_map(kind or self._actions, action)
 
 
 def _shown(observation: Observation) -> Shown:

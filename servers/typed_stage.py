@@ -106,6 +106,7 @@ class TypedStage:
         self._access = access
         self._face = face
         self._runner = runner
+        self._alone = isinstance(runner, OneThread)
         self._answers: dict[type, Callable[[Any], m.Reply]] = {
             m.Step: self._step,
             m.Reset: self._reset,
@@ -122,6 +123,8 @@ class TypedStage:
         answer = self._answers.get(type(request))
         if answer is None:
             raise RemoteProtocolError(f"this environment has no '{type(request).__struct_config__.tag}'")
+        if self._alone:  # its thread is this one
+            return answer(request)
         call = _call_in(request) if self._face.has_tools else None
         if call is None:
             return self._run(answer, request, None)
