@@ -84,14 +84,21 @@ def _threads(
     lanes = hello.lanes
     if lanes == 1:
         return 1
-    count = settings.lane_threads or hello.limits.threads or threads_declared(metadata, "the environment")
-    if not count:
-        slow = desk.slow
-        if slow is None:
-            slow = any(is_slow(_tried(make, lane, hello)) for lane in _kinds(hello))
-            desk.measured(slow)
-        count = MOST_THREADS if slow else 1
+    count = settings.lane_threads or hello.limits.threads or _found(make, hello, desk, metadata)
     return min(count, lanes, MOST_THREADS)
+
+
+def _found(make: _Make, hello: m.Hello, desk: Desk, metadata: Mapping[str, Any]) -> int:
+    """Return the number of threads that suits these lanes; the parent is told, for others wait to hear it."""
+    declared = threads_declared(metadata, "the environment")
+    if declared:
+        desk.measured(declared > 1)
+        return declared
+    slow = desk.slow
+    if slow is None:
+        slow = any(is_slow(_tried(make, lane, hello)) for lane in _kinds(hello))
+        desk.measured(slow)
+    return MOST_THREADS if slow else 1
 
 
 def _tried(make: _Make, lane: int, hello: m.Hello) -> gym.Env[Any, Any]:

@@ -45,6 +45,10 @@ class Paces:
         self._trying[hello.session] = kind
         return None
 
+    def trying(self, session: str) -> bool:
+        """Return whether a session's worker has to try an environment and has not said what it found."""
+        return session in self._trying
+
     def measured(self, session: str, slow: bool) -> None:
         """Note what the worker of a session found."""
         kind = self._trying.pop(session, None)

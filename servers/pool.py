@@ -24,6 +24,7 @@ from .building import check_hello
 from .crew import Crew
 from .departures import unless_gone
 from .paces import Paces
+from .probe import TRIAL
 from .records import Record, Records
 from .settings import ServerSettings
 from .slots import Slots
@@ -203,6 +204,7 @@ class Pool:
         told, the slot is freed, and the worker gets no new sessions.
         """
         worker = record.worker
+        reason = self._placed(record.session, reason)
         if worker.sessions == {record.session} and worker.killable:
             record.ending = reason
             worker.kill()
@@ -241,12 +243,18 @@ class Pool:
         for session in list(worker.sessions):
             record = self.records.living.get(session)
             if record is not None and record.ending is None:
-                record.ending = reason
+                record.ending = self._placed(session, reason)
             self._finished(session, None)
         if self._describing is not None and self._describing[0] is worker:
             _, _, future = self._describing
             if not future.done():
                 future.set_exception(reason)
+
+    def _placed(self, session: str, reason: OpenEnvError) -> OpenEnvError:
+        """Return why a session ends, with the trial named if that was under way."""
+        if not self._paces.trying(session):
+            return reason
+        return type(reason)(f"{TRIAL}: {reason.message}", **reason.details)
 
     def _finished(self, session: str, error: Any, *, late: bool = False) -> None:
         record = self.records.end(session, error)

@@ -21,7 +21,7 @@ from openenv_gym.errors import ConfigError
 
 from .access import Access, release
 
-__all__ = ["MOST_THREADS", "is_slow", "threads_declared"]
+__all__ = ["MOST_THREADS", "TRIAL", "is_slow", "threads_declared"]
 
 _LOG = logging.getLogger("openenv_gym.server")
 MOST_THREADS = 256
@@ -29,22 +29,36 @@ _STEPS = 8
 _SLOW = 1e-3
 _SURELY_SLOW = 20e-3
 _SLOW_RESET = 0.1
+TRIAL = (
+    f"while an environment was built and tried (reset and at most {_STEPS} steps with random actions), which"
+    " shows whether lanes need threads; lane_threads=N (--lane-threads N on the server) builds them without a"
+    " trial"
+)
+"""When something went wrong, and how to do without."""
 
 
 def is_slow(env: gym.Env[Any, Any]) -> bool:
     """Try an environment and close it; return whether its median step waits more than a millisecond.
 
     A call that waits long twice in a row ends the trial: once may be a first call that compiles or loads
-    something. An environment that does not work counts as quick, since its lanes will say what is wrong.
+    something. An environment that does not work counts as quick, since its lanes will say what is wrong:
+    whatever it raises, ``SystemExit`` included, is logged only.
     """
     try:
         env.action_space.seed(0)
         return _slow_reset(env) or _slow_steps(env)
-    except Exception as exc:
-        _LOG.debug("an environment could not be tried: %r", exc)
+    except BaseException as exc:
+        _LOG.info("an environment raised %r %s", exc, TRIAL)
         return False
     finally:
+        _close(env)
+
+
+def _close(env: gym.Env[Any, Any]) -> None:
+    try:
         release([Access(env)])
+    except BaseException as exc:
+        _LOG.info("close() of an environment raised %r %s", exc, TRIAL)
 
 
 def _slow_reset(env: gym.Env[Any, Any]) -> bool:

@@ -66,7 +66,8 @@ def test_who_says_how_many_needs_no_trial(
 ) -> None:
     path = tmp_path / "notes"
     found = _threads(target, settings=settings, limits=m.Limits(**limits), env_kwargs={"path": str(path)})
-    assert found == (count, [])
+    declared = target.endswith("ThreadedEnv") and not limits
+    assert found == (count, [True] if declared else [])  # others of the kind wait to hear it
     assert notes(path).count("i") == 3
 
 

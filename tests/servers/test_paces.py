@@ -27,7 +27,9 @@ def test_the_first_tries_and_the_others_go_by_it() -> None:
         others = [asyncio.ensure_future(paces.of(_hello(number))) for number in (2, 3)]
         await asyncio.sleep(0)
         assert not any(other.done() for other in others)
+        assert [paces.trying(_hello(number).session) for number in (1, 2)] == [True, False]
         paces.measured(_hello(1).session, True)
+        assert not paces.trying(_hello(1).session)
         assert await asyncio.gather(*others) == [True, True]
         paces.ended(_hello(1).session)
         assert await paces.of(_hello(4)) is True

@@ -16,7 +16,7 @@ import pytest
 from openenv_gym.client.opening import Opener
 from openenv_gym.client.settings import ClientSettings
 from openenv_gym.client.sync import Connection
-from openenv_gym.errors import CapacityError, DeadlineExceededError
+from openenv_gym.errors import CapacityError, DeadlineExceededError, WorkerCrashedError
 from openenv_gym.protocol import messages as m
 from openenv_gym.protocol.columns import column_codec
 from openenv_gym.protocol.lanes import lane_bytes
@@ -99,6 +99,40 @@ def test_when_that_session_ends_another_one_tries(monkeypatch: pytest.MonkeyPatc
     tell_story(monkeypatch, tell, max_sessions=6)
 
 
+@pytest.mark.parametrize("tried", [True, False])
+def test_a_worker_that_ends_during_the_trial_is_explained_by_it(
+    monkeypatch: pytest.MonkeyPatch, tried: bool
+) -> None:
+    async def tell(scene: Scene) -> None:
+        record = await scene.admit(A, lanes=2)
+        if not tried:
+            scene.say(c.Measured(A, False))
+        scene.crew.ended(scene.worker, WorkerCrashedError("the worker exited", exit_code=7))
+        assert isinstance(record.ending, WorkerCrashedError)
+        assert record.ending.details == {"exit_code": 7}
+        trial = (
+            "while an environment was built and tried (reset and at most 8 steps with random actions), which"
+            " shows whether lanes need threads; lane_threads=N (--lane-threads N on the server) builds them"
+            " without a trial: "
+        )
+        assert record.ending.message == (trial if tried else "") + "the worker exited"
+
+    tell_story(monkeypatch, tell)
+
+
+@pytest.mark.parametrize("killable", [True, False])
+def test_a_trial_that_overruns_a_deadline_is_named(monkeypatch: pytest.MonkeyPatch, killable: bool) -> None:
+    async def tell(scene: Scene) -> None:
+        record = await scene.admit(A, lanes=2)
+        late = DeadlineExceededError("too long", operation="construction", deadline=1.0)
+        scene.pool.condemn(record, late)
+        assert isinstance(record.ending, DeadlineExceededError)
+        assert record.ending.message.endswith("builds them without a trial: too long")
+        assert record.ending.details == late.details
+
+    tell_story(monkeypatch, tell, killable=killable)
+
+
 def test_who_finds_no_worker_leaves_the_trial_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     async def tell(scene: Scene) -> None:
         scene.crew.failure = RuntimeError("no worker")
@@ -154,6 +188,13 @@ def test_two_sessions_have_two_workers() -> None:
             pids = [{info["pid"] for info in session.request(m.Reset).infos} for session in (one, two)]
         assert [len(found) for found in pids] == [1, 1]
         assert pids[0] != pids[1]
+
+
+def test_sessions_that_need_no_trial_do_not_wait_for_each_other() -> None:
+    threaded = "tests.servers.test_grouping:ThreadedEnv"
+    with serving(threaded, "--workers", "2") as server:
+        with _session(server, threaded) as one, _session(server, threaded) as two:
+            assert [len(session.request(m.Reset).infos) for session in (one, two)] == [2, 2]
 
 
 def test_a_lane_that_overruns_takes_the_lanes_of_its_worker_alone(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from openenv_gym.errors import ConfigError
 from openenv_gym.servers import probe as module
-from openenv_gym.servers.probe import is_slow, threads_declared
+from openenv_gym.servers.probe import TRIAL, is_slow, threads_declared
 
 
 class _Clock:
@@ -101,6 +101,34 @@ def test_one_that_does_not_work_is_closed_and_counts_as_quick(clock: _Clock) -> 
     env = _Env(clock, [1e-5], [])
     assert is_slow(env) is False
     assert env.calls == "rc"
+
+
+class _Broken(_Env):
+    """Raises in ``step`` and in ``close``."""
+
+    def __init__(self, failure: BaseException) -> None:
+        super().__init__(_Clock(), [0.0], [0.0])
+        self._failure = failure
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        raise self._failure
+
+    def close(self) -> None:
+        super().close()
+        raise RuntimeError("not closed")
+
+
+@pytest.mark.parametrize("failure", [ValueError("no such action"), SystemExit(3)], ids=["error", "exit"])
+def test_what_a_trial_raises_keeps_nobody_from_lanes(
+    failure: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    env = _Broken(failure)
+    with caplog.at_level("INFO", logger="openenv_gym.server"):
+        assert is_slow(env) is False
+    assert env.calls == "rc"
+    first, second = (record.getMessage() for record in caplog.records)
+    assert first == f"an environment raised {failure!r} {TRIAL}"
+    assert second == f"close() of an environment raised RuntimeError('not closed') {TRIAL}"
 
 
 def test_a_class_may_say_how_many_threads_it_wants() -> None:
