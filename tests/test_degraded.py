@@ -131,7 +131,8 @@ def _run(folder: Path, script: str, *arguments: str) -> tuple[dict[str, Any], st
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    # In development mode asyncio tells of steps that a busy machine made slow.
+    assert [line for line in done.stderr.splitlines() if not line.startswith("Executing <")] == []
     report = json.loads(done.stdout)
     assert isinstance(report, dict)
     return report, mark
