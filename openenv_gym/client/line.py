@@ -217,8 +217,14 @@ class Line:
 
 def _step(call: Call) -> None:
     """Wait for what a call waits for, and go on with it. An interrupt ends the call and is raised."""
+    intent = call.intent
     try:
-        result = _wait(call)
+        if call.running is not None:
+            result = call.running.result()
+        elif type(intent) is Reply:
+            result = intent.link.collect()
+        else:
+            result = intent.run() if type(intent) is Work else None
     except Exception as exc:
         call.advance(error=exc)
     except BaseException as exc:
@@ -226,12 +232,3 @@ def _step(call: Call) -> None:
         raise
     else:
         call.advance(result)
-
-
-def _wait(call: Call) -> Any:
-    if call.running is not None:
-        return call.running.result()
-    intent = call.intent
-    if type(intent) is Reply:
-        return intent.link.collect()
-    return intent.run() if type(intent) is Work else None
