@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -38,9 +39,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--leak-patience",
         type=float,
-        default=5.0,
+        default=20.0,
         metavar="SECONDS",
-        help="How long threads and child processes may take to end after their test (default: 5).",
+        help="How long threads and child processes may take to end after their test (default: 20).",
     )
 
 
@@ -75,7 +76,8 @@ def _children() -> set[int]:
     """Return the process ids of this process's children, zombies included (none without ``/proc``)."""
     found: set[int] = set()
     for task in Path("/proc/self/task").glob("*/children"):
-        found.update(int(pid) for pid in task.read_text().split())
+        with contextlib.suppress(OSError):  # a thread that has just ended
+            found.update(int(pid) for pid in task.read_text().split())
     return found
 
 

@@ -381,8 +381,7 @@ def test_an_env_that_is_dropped_warns_and_ends_its_session() -> None:
         with pytest.warns(ResourceWarning, match=r"was not closed; call close\(\)"):
             del env
             gc.collect()
-        while server.seen[-1] != "close":
-            pass
+        assert eventually(lambda: server.seen[-1] == "close")
 
 
 def test_a_constructor_that_fails_leaves_no_session(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import contextlib
 import random
 import signal
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from openenv_gym.protocol import messages as m
 from openenv_gym.providers.base import _shared
 from tests.support.counting import counting, scripted
 from tests.support.interrupts import collect_all, interrupter, main_thread_alone
+from tests.support.serverproc import eventually
 
 
 @pytest.fixture(autouse=True)
@@ -86,17 +87,13 @@ def test_another_thread_waits_while_a_step_is_under_way() -> None:
     with scripted() as server, contextlib.closing(counting(server, render_mode="ansi")) as env:
         env.reset()
         server.hold.clear()
-        frames: list[object] = []
-        stepping = threading.Thread(target=lambda: frames.append(env.step(0)[0]))
-        stepping.start()
-        while server.seen[-1:] != ["step"]:
-            pass
-        rendering = threading.Thread(target=lambda: frames.append(env._ask(m.Render).frames[0]))
-        rendering.start()
-        server.hold.set()
-        stepping.join()
-        rendering.join()
-        assert frames == [1, "frame"]
+        with ThreadPoolExecutor(2) as pool:
+            stepping = pool.submit(env.step, 0)
+            assert eventually(lambda: server.seen[-1:] == ["step"])
+            rendering = pool.submit(env._ask, m.Render)
+            server.hold.set()
+            assert (stepping.result()[0], rendering.result().frames) == (1, ["frame"])
+        assert server.seen[-2:] == ["step", "render"]
 
 
 # Between the making of a socket and the name that is given to it an interrupt leaves it to the collector.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-import time
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,6 +26,7 @@ class Echo:
 
     def __init__(self) -> None:
         self.reply: dict[str, Any] = {}
+        self.release = threading.Event()
 
     def __call__(self, message: dict[str, Any], connection: int) -> Any:
         if message["type"] == "state":
@@ -38,15 +39,17 @@ class Echo:
         if said == "cut":
             raise ConnectionAbortedError
         if said == "slow":
-            time.sleep(0.5)
+            self.release.wait(60)
         if said == "boom":
             return {"type": "error", "data": {"code": "EXECUTION_ERROR", "message": "kaboom"}}
         return observation({"echoed": said}, **{"reward": 0.5, **self.reply})
 
 
 @pytest.fixture
-def echo() -> Echo:
-    return Echo()
+def echo() -> Iterator[Echo]:
+    echo = Echo()
+    yield echo
+    echo.release.set()
 
 
 @pytest.fixture
@@ -151,7 +154,7 @@ def test_a_connection_that_broke_while_idle_is_noticed_by_reset(env: RemoteEnv) 
 
 
 def test_on_error_truncate_marks_a_lost_episode(server: JsonServer) -> None:
-    env = RemoteEnv(base_url=server.url, on_error="truncate", step_timeout=0.1)
+    env = RemoteEnv(base_url=server.url, on_error="truncate", step_timeout=2.0)
     for action, error in (("cut", "session_lost"), ("slow", "deadline_exceeded")):
         env.reset(seed=1)
         observed, reward, terminated, truncated, info = env.step(action)

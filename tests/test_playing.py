@@ -199,19 +199,19 @@ def test_tools_beside_actions(play: Play) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "kind"),
+    ("name", "arguments", "timeout", "kind"),
     [
-        ("sub", {}, "tool_not_found"),
-        ("add", {"a": 1}, "invalid_args"),
-        ("add", {"a": "1", "b": 2}, "invalid_args"),
-        ("fail", {"why": "so"}, "execution_error"),
-        ("later", {"value": "x", "delay": 30.0}, "timeout"),
+        ("sub", {}, 60.0, "tool_not_found"),
+        ("add", {"a": 1}, 60.0, "invalid_args"),
+        ("add", {"a": "1", "b": 2}, 60.0, "invalid_args"),
+        ("fail", {"why": "so"}, 60.0, "execution_error"),
+        ("later", {"value": "x", "delay": 30.0}, 0.02, "timeout"),
     ],
 )
 def test_what_a_tool_that_fails_is_observed_as(
-    play: Play, name: str, arguments: dict[str, Any], kind: str
+    play: Play, name: str, arguments: dict[str, Any], timeout: float, kind: str
 ) -> None:
-    action = CallToolAction(tool_name=name, arguments=arguments, timeout=0.02)
+    action = CallToolAction(tool_name=name, arguments=arguments, timeout=timeout)
     observation = play(Calculator()).step(action)
     assert observation.result is None
     assert observation.error is not None

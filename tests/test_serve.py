@@ -205,10 +205,10 @@ def test_a_step_that_runs_at_the_end_may_finish_in_time(
         "--workers",
         workers,
         "--drain-timeout",
-        "3" if finishes else "0.2",
+        "60" if finishes else "0.2",
     )
     process, url = _serving(str(tmp_path / "slow_env.py"), *words)
-    env = gym.make("openenv/Remote-v0", base_url=url, connect_timeout=0.5, folder=str(tmp_path))
+    env = gym.make("openenv/Remote-v0", base_url=url, connect_timeout=3.0, folder=str(tmp_path))
     env.reset()
     outcome: list[Any] = []
 
