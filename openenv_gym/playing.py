@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from .environment import Environment, EnvironmentMetadata
 from .errors import ConfigError, ResetNeededError, ToolNotFoundError, UnsupportedError, ValidationError
 from .models import CallToolAction, CallToolObservation, ListToolsAction, Observation, State
+from .reset_options import ResetOptions
 from .rubrics import Rubric, TrajectoryRubric
 from .structs import from_map
 from .tools import error_form, result_form
@@ -72,7 +73,7 @@ class Player:
         self._makes_state = self._keeps_state and not _required_fields(environment.state_type)
         self._reset = getattr(environment, "reset_async", environment.reset)
         self._step = getattr(environment, "step_async", environment.step)
-        self._options = _names_of(self._reset)
+        self._options = ResetOptions(self._reset)
 
     @property
     def has_tools(self) -> bool:
@@ -85,12 +86,13 @@ class Player:
         """Start an episode and return its first observation.
 
         Raises:
-            ValidationError: The environment's ``reset`` takes no such option, or no seed; the seed or the
-                name of the episode is none.
+            ValidationError: The environment's ``reset`` takes no such option, or no seed; the value of an
+                option does not fit its annotation; the seed or the name of the episode is none.
         """
         _check_named(seed, episode_id)
-        environment, self._obstacle = self.environment, _NOT_BEGUN
         episode_id = episode_id or uuid.uuid4().hex
+        arguments = self._options.bind(seed, episode_id, options or {})
+        environment, self._obstacle = self.environment, _NOT_BEGUN
         if seed is not None:
             environment.np_random, _ = gym.utils.seeding.np_random(seed)
         if self._keeps_state:
@@ -99,7 +101,6 @@ class Player:
                 environment.state = environment.state_type(episode_id=episode_id)
         if environment.rubric is not None:
             environment.rubric.reset()
-        arguments = _arguments(self._options, seed, episode_id, dict(options or {}))
         observation = self._checked(self.settle(self._reset(**arguments)), "reset")
         if self._keeps_state and self.state().episode_id is None:
             environment.state.episode_id = episode_id
@@ -338,33 +339,6 @@ def _loop_runs() -> bool:
 
 def _required_fields(kind: type) -> list[str]:
     return [field.name for field in msgspec.structs.fields(kind) if field.required]
-
-
-def _names_of(reset: Callable[..., Any]) -> frozenset[str] | None:
-    """Return the names of the arguments that an author's ``reset`` takes; ``None``: any."""
-    parameters = inspect.signature(reset).parameters.values()
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
-        return None
-    return frozenset(p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD))
-
-
-def _arguments(
-    known: frozenset[str] | None, seed: int | None, episode_id: str, options: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the keyword arguments for an author's ``reset``, which need not take a seed or a name."""
-    arguments = options
-    if seed is not None:
-        arguments["seed"] = seed
-    for name in arguments:
-        # A method has got its "self" already.
-        if name == "self" or (known is not None and name not in known):
-            takes = "anything else" if known is None else ", ".join(sorted(known)) or "nothing"
-            raise ValidationError(
-                f"reset() of this environment takes no {name!r}; it takes {takes}", path=f"$.{name}"
-            )
-    if known is None or "episode_id" in known:
-        arguments["episode_id"] = episode_id
-    return arguments
 
 
 _TOPICS: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {

@@ -30,6 +30,7 @@ ROWS: dict[str, int] = {
     "openenv_gym.lane_infos": 2,
     "openenv_gym.playing": 2,
     "openenv_gym.registration": 2,
+    "openenv_gym.reset_options": 2,
     "openenv_gym.rubrics": 2,
     "openenv_gym.sampling": 2,
     "openenv_gym.session_holder": 2,
