@@ -15,6 +15,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.spaces.utils import is_space_dtype_shape_equiv
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, create_empty_array
+from msgspec.msgpack import Ext
 
 from openenv_gym.errors import (
     ConfigError,
@@ -24,7 +25,9 @@ from openenv_gym.errors import (
     ValueNotCarriedError,
 )
 from openenv_gym.protocol import messages as m
+from openenv_gym.protocol.arrays import dump_array
 from openenv_gym.protocol.columns import column_codec
+from openenv_gym.protocol.extensions import Code
 from openenv_gym.protocol.specs import to_spec
 from openenv_gym.protocol.values import pack
 
@@ -81,7 +84,8 @@ class Native(Access):
         seed = request.seeds[0] if request.seeds else None
         observations, info = self.env.reset(seed=seed, options=options)
         self._episodes = True
-        reply = m.Observation(request.id, self._column(observations), warnings=self._take_warnings())
+        column = self._observations.encode_batch(observations, self._lanes, "obs", self._warn)
+        reply = m.Observation(request.id, column, warnings=self._take_warnings())
         reply.batch_info = pack(info, "info", opaque=True) if info else None
         return reply
 
@@ -91,21 +95,9 @@ class Native(Access):
             raise ResetNeededError("there are no episodes; call reset() before step()")
         if request.lanes is not None or request.wait is not None or request.patience is not None:
             raise RemoteProtocolError("'step' names lanes; native lanes are stepped together")
-        entered = perf_counter_ns()
-        batch = create_empty_array(self.env.single_action_space, self._lanes)
-        actions = self._actions.decode_into(request.actions, self._lanes, batch)
-        began = perf_counter_ns()
-        observations, rewards, terminated, truncated, info = self.env.step(actions)
-        ended = perf_counter_ns()
-        flags = self._bools(terminated, "terminated") + 2 * self._bools(truncated, "truncated")
-        reply = m.Transition(request.id, self._column(observations), self._rewards(rewards), flags.tobytes())
-        if info:
-            reply.batch_info = pack(info, "info", opaque=True)
-        if self._warnings:
-            reply.warnings = self._take_warnings()
         if self._timed:
-            reply.timing = [began - entered + perf_counter_ns() - ended, 0, ended - began]
-        return reply
+            return self._timed_step(request)
+        return self._reply(request, self.env.step(self._batch(request.actions)))
 
     def close(self) -> None:
         """Close the environment and let go of it."""
@@ -125,15 +117,50 @@ class Native(Access):
             )
         return np.frombuffer(mask, np.bool_).copy()
 
-    def _column(self, observations: Any) -> Any:
-        return self._observations.encode_batch(observations, self._lanes, "obs", self._warn)
+    def _timed_step(self, request: m.Step) -> m.Transition:
+        entered = perf_counter_ns()
+        actions = self._batch(request.actions)
+        began = perf_counter_ns()
+        outcome = self.env.step(actions)
+        ended = perf_counter_ns()
+        reply = self._reply(request, outcome)
+        reply.timing = [began - entered + perf_counter_ns() - ended, 0, ended - began]
+        return reply
+
+    def _batch(self, column: Any) -> Any:
+        """Return actions as the environment takes them."""
+        batch = self._actions.decode_batch(column, self._lanes)
+        if batch is None:
+            batch = create_empty_array(self.env.single_action_space, self._lanes)
+            batch = self._actions.decode_into(column, self._lanes, batch)
+        return batch
+
+    def _reply(self, request: m.Step, outcome: Any) -> m.Transition:
+        observations, rewards, terminated, truncated, info = outcome
+        column = self._observations.encode_batch(observations, self._lanes, "obs", self._warn)
+        flags = self._flags(terminated, truncated)
+        reply = m.Transition(request.id, column, self._rewards(rewards), flags)
+        if info:
+            reply.batch_info = pack(info, "info", opaque=True)
+        if self._warnings:
+            reply.warnings = self._take_warnings()
+        return reply
 
     def _rewards(self, rewards: Any) -> Any:
         if type(rewards) is np.ndarray and rewards.dtype == "<f8" and rewards.shape == (self._lanes,):
             return rewards.tobytes()
+        if type(rewards) is np.ndarray and rewards.dtype == np.float32:
+            return [Ext(Code.ARRAY, dump_array(rewards))]  # as it would be packed, and what most have
         return [pack(rewards, "rewards")]
 
-    def _bools(self, values: Any, name: str) -> np.ndarray[Any, Any]:
+    def _flags(self, terminated: Any, truncated: Any) -> bytes:
+        """Return a byte a lane: 1 terminated, 2 truncated."""
+        ends, cuts = self._bools(terminated, "terminated"), self._bools(truncated, "truncated")
+        if 1 not in cuts:
+            return ends
+        return (np.frombuffer(ends, np.uint8) + 2 * np.frombuffer(cuts, np.uint8)).tobytes()
+
+    def _bools(self, values: Any, name: str) -> bytes:
         array = np.asarray(values)
         if array.shape != (self._lanes,):
             raise ValueNotCarriedError(
@@ -142,7 +169,7 @@ class Native(Access):
         if array.dtype != np.bool_:
             self._warn(f"{name} is an array of {array.dtype}, not of bools; it arrives as {name} != 0")
             array = array.astype(np.bool_)
-        return array.view(np.uint8)
+        return array.tobytes()
 
     def _warn(self, text: str) -> None:
         if text not in self._warned and len(self._warned) < 64:

@@ -145,6 +145,13 @@ class Column(ABC):
         except _MALFORMED as exc:
             raise self._malformed(exc) from exc
 
+    def decode_batch(self, column: Any, n: int) -> Any:
+        """Return the lanes of a raw column of arrays as a batch with memory of its own, in one step.
+
+        ``None``: that cannot be done with this column; :meth:`decode_into` can, or says what is wrong.
+        """
+        return None
+
     def write(self, values: Sequence[Any], path: Path, warn: Warn | None) -> Any:
         """Return the column of ``values``."""
         column = self.exact(values)

@@ -61,6 +61,17 @@ class ArrayColumn(Column):
             return np.ndarray(self.shape, self.dtype, bytearray(column))
         return self.decode(column, 1)[0]
 
+    def encode_batch(self, batch: Any, n: int, path: Path = "value", warn: Warn | None = None) -> Any:
+        exact = type(batch) is np.ndarray and batch.shape == (n, *self.shape) and batch.dtype == self.dtype
+        if exact and self._size and self.shape:
+            return batch.tobytes()
+        return super().encode_batch(batch, n, path, warn)
+
+    def decode_batch(self, column: Any, n: int) -> Any:
+        if type(column) in _BYTES and len(column) == n * self._size and self._size and not self._checked:
+            return np.ndarray((n, *self.shape), self.dtype, bytearray(column))
+        return None
+
     def exact(self, values: Sequence[Any]) -> Any:
         dtype, shape = self.dtype, self.shape
         if shape == () and values and all(type(value) is dtype.type for value in values):
@@ -214,6 +225,12 @@ class IntColumn(ArrayColumn):
         elif kind is int and self._low <= value <= self._high:
             return [self._pack(value)]
         return self.write([value], path, warn)
+
+    def encode_batch(self, batch: Any, n: int, path: Path = "value", warn: Warn | None = None) -> Any:
+        exact = type(batch) is np.ndarray and batch.shape == (n,) and batch.dtype == self.dtype
+        if exact and self._all_in(batch):
+            return batch.tobytes()
+        return super().encode_batch(batch, n, path, warn)
 
     def decode_one(self, column: Any) -> Any:
         try:

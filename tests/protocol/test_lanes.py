@@ -56,6 +56,8 @@ def test_a_batch_is_written_as_concatenate_does(space: Any, seed: int) -> None:
     out = column.decode_into(over_wire(column.encode(samples[1:], "x")), LANES - 1, out, 1)
     out = column.decode_into(over_wire(column.encode(samples[:1], "x")), 1, out)
     assert same(out, expected)
+    whole = column.decode_batch(over_wire(column.encode(samples, "x")), LANES)
+    assert whole is None or (same(whole, expected) and whole.flags.writeable)
 
 
 @given(spaces_of_any_kind(), st.integers(0, 2**31))
@@ -113,6 +115,7 @@ def test_mutated_columns_give_values_or_a_protocol_error(
     for read in (
         lambda: column.decode(wire, 2),
         lambda: column.decode_one(wire),
+        lambda: column.decode_batch(wire, 2),
         lambda: column.decode_into(wire, 2, utils.create_empty_array(space, 2)),
     ):
         try:

@@ -50,7 +50,8 @@ class ToyVectorEnv(VectorEnv[Any, Any, Any]):
 
     def step(self, actions: Any) -> Any:
         n = self.num_envs
-        flags = np.zeros(n, self._flags) if self._flags != "none" else np.zeros((n, 1), bool)
+        last = np.arange(n) == n - 1
+        flags = last.astype(self._flags) if self._flags != "none" else np.zeros((n, 1), bool)
         info = {"actions": actions.copy(), "kept": np.array([None, {"a": 1}], object)}
         return np.ones((n, 2), np.float32), np.arange(n).astype(self._rewards), flags, flags, info
 
@@ -165,6 +166,13 @@ def test_flags_that_are_no_bools_are_cast_with_a_warning(make: Any) -> None:
     client.ask(m.Reset)
     with pytest.raises(ValueNotCarriedError, match=r"terminated has the shape \(3, 1\)"):
         _step(client, np.zeros(3, np.int64))
+
+
+def test_a_lane_may_be_terminated_and_truncated_at_once(make: Any) -> None:
+    for kind in ("bool", "int64"):
+        client = make(f"{_HERE}:ToyVectorEnv", env_kwargs={"flags": kind})
+        client.ask(m.Reset)
+        assert _step(client, np.zeros(3, np.int64)).flags == b"\0\0\3"
 
 
 def test_a_mask_reaches_a_class_that_knows_masks(make: Any) -> None:

@@ -31,15 +31,16 @@ class Calls:
         give_up: Drop everything that is outstanding. Called once more when they were interrupted themselves.
 
     Attributes:
+        running: What is under way, or nothing.
         pending: What was sent and not waited for: ``"step"``, ``"reset"`` or nothing.
         interrupted: Whether the result of a call is unknown, so that nothing but a reset may follow.
     """
 
-    __slots__ = ("_give_up", "_running", "interrupted", "pending")
+    __slots__ = ("_give_up", "interrupted", "pending", "running")
 
     def __init__(self, *give_up: Callable[[], None]) -> None:
         self._give_up = give_up
-        self._running = ""
+        self.running = ""
         self.pending = ""
         self.interrupted = False
 
@@ -74,15 +75,15 @@ class Calls:
     def run(self, name: str, work: Callable[..., Any], *args: Any) -> Any:
         """Return what ``work(*args)`` returns; when that is interrupted, nothing stays outstanding."""
         try:
-            self._running = name
+            self.running = name
             result = work(*args)
-            self._running = ""
+            self.running = ""
             return result
         except (OpenEnvError, WaitTimeout):  # an answer, too: what was sent has arrived, or is waited for on
-            self._running = ""
+            self.running = ""
             raise
         except BaseException:
-            self.interrupted, self._running, self.pending = True, "", ""
+            self.interrupted, self.running, self.pending = True, "", ""
             self._drop()
             raise
 
@@ -120,11 +121,11 @@ class Calls:
         return self.run(f"{name}_wait", collected)
 
     def _check_not_within(self, call: str) -> None:
-        if self._running:
+        if self.running:
             raise AlreadyPendingCallError(
-                f"{call}() came in the midst of {self._running}(); no signal handler and no other thread can"
+                f"{call}() came in the midst of {self.running}(); no signal handler and no other thread can"
                 " make a call then",
-                self._running,
+                self.running,
             )
 
     def _drop(self) -> None:

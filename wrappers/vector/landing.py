@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import gymnasium as gym
@@ -15,7 +16,7 @@ from openenv_gym.protocol.columns import Column
 from openenv_gym.protocol.lanes import read_lanes
 from openenv_gym.protocol.messages import Error, Observation, Transition
 
-from .batches import LastSeen, runs
+from .batches import LastSeen, empty_batch, runs
 from .failures import facts_of
 from .fleet import Part
 from .infos import batch_infos, merge_infos
@@ -31,56 +32,81 @@ _TRUNCATED = bytes(flags >> 1 & 1 for flags in range(256))
 class Landing:
     """What one call returns, as far as it is known.
 
+    Its arrays are made when they are first needed: what one session replies for all lanes takes their place.
+
     Args:
         codec: Column of the observation space.
         last: The last observation of each lane.
         n: Number of lanes.
-        batch: The batch that observations are written to.
+        batch: The batch that observations are written to; ``None``: one of its own.
 
     Attributes:
-        batch: Observations; its tuples are replaced.
-        rewards: A float64 a lane.
-        flags: A byte a lane: 1 terminated, 2 truncated.
+        flag_bytes: A byte a lane: 1 terminated, 2 truncated.
         errors: What went wrong, by lane.
         lost: Parts with lanes whose episodes ended truncated since their session was lost, and how it was.
-        lost_lanes: Those lanes, a bool each.
         only: The lanes that begin episodes after the others were stepped, a bool each: what fails then is
             no matter of the others, which have their results. ``None``: it concerns all.
     """
 
-    def __init__(self, codec: Column, last: LastSeen, n: int, batch: Any) -> None:
+    def __init__(self, codec: Column, last: LastSeen, n: int, batch: Any = None) -> None:
         self._codec = codec
         self._last = last
         self._n = n
         self._infos: list[tuple[int, dict[Any, Any]]] = []
         self._vectors: list[tuple[int, int, dict[Any, Any]]] = []
         self._ordered = True
-        self.batch = batch
-        # Written as bytes where all is as usual: numpy takes longer for so little.
-        self._reward_bytes: bytearray | None = bytearray(8 * n)
-        self._flag_bytes = bytearray(n)
-        self.rewards: np.ndarray[Any, Any] = np.frombuffer(self._reward_bytes, "<f8")
-        self.flags = np.frombuffer(self._flag_bytes, np.uint8)
+        self._own = batch is None
+        if batch is not None:
+            self.batch = batch
+        self.flag_bytes = bytearray(n)
         self.errors: dict[int, OpenEnvError] = {}
         self.lost: dict[Part, OpenEnvError] = {}
-        self.lost_lanes = np.zeros(n, np.bool_)
         self.only: np.ndarray[Any, Any] | None = None
+
+    @cached_property
+    def batch(self) -> Any:
+        """Observations; its tuples are replaced."""
+        return empty_batch(self._codec.space, self._n)
+
+    @cached_property
+    def _reward_bytes(self) -> bytearray | None:
+        # Written as bytes where all is as usual: numpy takes longer for so little.
+        return bytearray(8 * self._n)
+
+    @cached_property
+    def rewards(self) -> np.ndarray[Any, Any]:
+        """A float64 a lane."""
+        assert self._reward_bytes is not None
+        return np.frombuffer(self._reward_bytes, "<f8")
+
+    @cached_property
+    def flags(self) -> np.ndarray[Any, Any]:
+        """The bytes of :attr:`flag_bytes`."""
+        return np.frombuffer(self.flag_bytes, np.uint8)
+
+    @cached_property
+    def lost_lanes(self) -> np.ndarray[Any, Any]:
+        """The lanes of :attr:`lost`, a bool each."""
+        return np.zeros(self._n, np.bool_)
 
     def step(self, part: Part, reply: Transition) -> None:
         """Take the results of a step. Raises ``ValueError`` and the like for a malformed reply."""
         lanes = self._observations(part, reply)
         if len(reply.flags) != len(lanes):
             raise ValueError(f"{len(reply.flags)} flags came for {len(lanes)} lanes")
-        known = self._reward_bytes
-        if lanes is part.lanes and known is not None and type(reply.rewards) is bytes:
+        if lanes is not part.lanes:
+            self._take(reply, list(lanes), len(lanes))
+        elif part.count == self._n:
+            rewards = rewards_of(reply, self._n)
+            self.rewards = rewards if rewards.flags.writeable else rewards.copy()
+            self.flag_bytes[:] = reply.flags.translate(_ENDS)
+        elif (known := self._reward_bytes) is not None and type(reply.rewards) is bytes:
             if len(reply.rewards) != 8 * part.count:
                 raise ValueError(f"rewards of {len(reply.rewards)} bytes came for {part.count} lanes")
             known[8 * part.first : 8 * part.stop] = reply.rewards
-            self._flag_bytes[part.first : part.stop] = reply.flags.translate(_ENDS)
+            self.flag_bytes[part.first : part.stop] = reply.flags.translate(_ENDS)
         else:
-            self._take(
-                reply, slice(part.first, part.stop) if lanes is part.lanes else list(lanes), len(lanes)
-            )
+            self._take(reply, slice(part.first, part.stop), len(lanes))
         if reply.infos is not None or reply.batch_info is not None or reply.final_observations is not None:
             self._note(part, reply, lanes)
 
@@ -153,8 +179,13 @@ class Landing:
     def _observations(self, part: Part, reply: Any) -> Sequence[int]:
         """Take the observations of a reply; return its lanes, as a range where they are all of the part."""
         if reply.lanes is None and not reply.failed:
-            self.batch = self._codec.decode_into(reply.observations, part.count, self.batch, part.first)
-            self._last.whole(part.first, part.count, reply.observations)
+            column, batch = reply.observations, None
+            if self._own and part.count == self._n:
+                batch = self._codec.decode_batch(column, self._n)
+            if batch is None:
+                batch = self._codec.decode_into(column, part.count, self.batch, part.first)
+            self.batch = batch
+            self._last.whole(part.first, part.count, column)
             return part.lanes
         lanes = lanes_of(part, reply)
         values = self._codec.decode(reply.observations, len(lanes)) if lanes else []
@@ -183,10 +214,9 @@ class Landing:
         self._infos.extend(infos_of(self._codec, reply, lanes))
 
 
-def ended(flags: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def ended(flags: bytearray) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return which lanes terminated and which were truncated, from their flag bytes."""
-    raw = flags.tobytes()
-    terminated, truncated = bytearray(raw.translate(_TERMINATED)), bytearray(raw.translate(_TRUNCATED))
+    terminated, truncated = flags.translate(_TERMINATED), flags.translate(_TRUNCATED)
     return np.frombuffer(terminated, np.bool_), np.frombuffer(truncated, np.bool_)
 
 

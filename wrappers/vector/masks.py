@@ -1,4 +1,4 @@
-"""Seeds and masks as users pass them to ``reset``."""
+"""Seeds and masks as users pass them to ``reset``, and marks on lanes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,18 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["seeds_of", "take_mask"]
+__all__ = ["marks", "seeds_of", "take_mask"]
 
 _KEY = "reset_mask"
+
+
+def marks(n: int, marked: bool = False) -> tuple[bytearray, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Return a bool for each of ``n`` lanes, twice over the same memory.
+
+    ``1 in`` the bytes says without a call whether any is set, which every step wants to know.
+    """
+    memory = bytearray([marked]) * n
+    return memory, np.frombuffer(memory, np.bool_)
 
 
 def seeds_of(seed: Any, n: int) -> Sequence[Any] | None:

@@ -26,6 +26,7 @@ from .failures import MALFORMED, facts_of, malformed, vector_error, warn
 from .fleet import Part
 from .infos import batch_infos
 from .landing import ENDED, TRUNCATED, ended, infos_of, lane_errors, lanes_of, rewards_of
+from .masks import marks
 from .stepper import Stepper
 
 __all__ = ["Batch", "Ready"]
@@ -81,10 +82,11 @@ class Ready:
 
     Attributes:
         busy: Lanes whose actions were sent and whose results were not given out, a bool each.
+        busy_bytes: The same memory, which ``1 in`` searches quickest.
     """
 
     def __init__(self, stepper: Stepper, n: int) -> None:
-        self.busy = np.zeros(n, np.bool_)
+        self.busy_bytes, self.busy = marks(n)
         self._stepper = stepper
         self._space = stepper.observations.space
         self._ready: dict[int, tuple[_Chunk, int]] = {}
@@ -353,7 +355,8 @@ class Ready:
         taken = [self._ready.pop(lane) for lane in lanes]
         self.busy[lanes] = False
         n = len(lanes)
-        rewards, flags = np.zeros(n), np.zeros(n, np.uint8)
+        rewards, raw = np.zeros(n), bytearray(n)
+        flags = np.frombuffer(raw, np.uint8)
         batch = empty_batch(self._space, n)
         groups: dict[int, tuple[_Chunk, list[int], list[int]]] = {}
         for at, (chunk, row) in enumerate(taken):
@@ -364,7 +367,7 @@ class Ready:
             rewards[places], flags[places] = chunk.rewards[rows], chunk.flags[rows]
             batch = put_rows(self._space, batch, places, chunk.batch, rows)
         infos = [(at, info) for at, lane in enumerate(lanes) for info in taken[at][0].infos.get(lane, ())]
-        return Batch(batch, rewards, *ended(flags), batch_infos(infos, n), np.array(lanes, np.int64))
+        return Batch(batch, rewards, *ended(raw), batch_infos(infos, n), np.array(lanes, np.int64))
 
     def _failure(self) -> Exception:
         errors, self._errors = self._errors, {}

@@ -19,6 +19,7 @@ from .batches import LastSeen, columns_of, empty_batch, take_rows
 from .failures import MALFORMED, malformed, vector_error, warn
 from .fleet import Fleet, Part
 from .landing import Landing, ended
+from .masks import marks
 from .recovery import Recovery
 
 __all__ = ["Stepper"]
@@ -27,6 +28,7 @@ __all__ = ["Stepper"]
 _LATE = 0.125
 
 _Land = Callable[[Landing, Part, Any], None]
+_Step = tuple[Any, Any, Any, Any, dict[str, Any]]
 
 
 class Stepper:
@@ -42,6 +44,7 @@ class Stepper:
 
     Attributes:
         unready: Lanes that have no episode to step, a bool each: they must be reset first.
+        unready_bytes: The same memory, which ``1 in`` searches quickest.
         revive: Lanes whose next step begins a new episode, since their session was lost.
         untold: Lanes whose session was lost without a result that says so: their next step ends truncated.
     """
@@ -57,12 +60,13 @@ class Stepper:
         native: bool,
     ) -> None:
         self._n = n = fleet.parts[-1].stop
+        self._alone = len(fleet.parts) == 1
         self._bounds = [(part.first, part.stop) for part in fleet.parts]
         self.fleet = fleet
         self.recovery = recovery
-        self.unready = np.ones(n, np.bool_)
-        self.revive = np.zeros(n, np.bool_)
-        self.untold = np.zeros(n, np.bool_)
+        self.unready_bytes, self.unready = marks(n, True)
+        self._revive_bytes, self.revive = marks(n)
+        self._untold_bytes, self.untold = marks(n)
         self.observations = column_codec(spaces[0])
         self.actions = column_codec(spaces[1], actions=True)
         self.last = LastSeen(self.observations, n)
@@ -86,14 +90,15 @@ class Stepper:
         """
         columns = columns_of(self.actions, actions, self._bounds)
         self._begin(telling=not self.recovery.at_once)
-        over = self.revive | self.untold if self.recovery.truncates else None
+        lost = 1 in self._revive_bytes or 1 in self._untold_bytes
+        over = self.revive | self.untold if lost else None
         for part, column in zip(self.fleet.parts, columns, strict=True):
             if over is None or not over[part.first : part.stop].any():
                 self._post(part, Step, column)
             else:
                 self._post_rest(part, actions, ~over[part.first : part.stop])
 
-    def collect_step(self, patience: float | None) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def collect_step(self, patience: float | None) -> _Step:
         """Return what the lanes' steps gave.
 
         Args:
@@ -104,21 +109,19 @@ class Stepper:
             VectorEnvError: Some lanes failed.
         """
         landing = self._landing
-        if self._spare is None:
-            self._spare = self._fresh()  # for the next step, now that the lanes are at work
+        if self._spare is None and not self._alone and self._buffer is None:
+            self._spare = self.blank()  # for the next step, now that the lanes are at work
         self._drain(Landing.step, patience)
-        if self.recovery.truncates:
+        if landing.lost or 1 in self._revive_bytes:
             if self.recovery.at_once:
                 self._restart()
             else:
                 self._revive()
             self.note_loss(np.flatnonzero(landing.lost_lanes & ~self.unready))
-        flags = landing.flags
-        terminated, truncated = ended(flags)
+        terminated, truncated = ended(landing.flag_bytes)
         if self._manual:
-            self.unready |= flags != 0
-        result: tuple[Any, Any, Any, Any, dict[str, Any]]
-        result = self._returned((landing.rewards, terminated, truncated))
+            self.unready |= landing.flags != 0
+        result: _Step = self._returned((landing.rewards, terminated, truncated))
         return result
 
     # -- reset
@@ -178,7 +181,8 @@ class Stepper:
 
     def blank(self) -> Landing:
         """Return an empty result."""
-        return Landing(self.observations, self.last, self._n, empty_batch(self.observations.space, self._n))
+        batch = None if self._alone else empty_batch(self.observations.space, self._n)
+        return Landing(self.observations, self.last, self._n, batch)
 
     def note_ends(self, lanes: Sequence[int]) -> None:
         """Note that episodes ended."""
@@ -208,16 +212,12 @@ class Stepper:
     # -- inside: sending
 
     def _begin(self, *, telling: bool) -> None:
-        self._landing, self._spare = self._spare or self._fresh(), None
         if self._buffer is not None:
-            self._landing.batch = self._buffer
+            self._landing = Landing(self.observations, self.last, self._n, self._buffer)
+        else:
+            self._landing, self._spare = self._spare or self.blank(), None
         self._todo = []
         self._telling = telling
-
-    def _fresh(self) -> Landing:
-        if self._buffer is None:
-            return self.blank()
-        return Landing(self.observations, self.last, self._n, self._buffer)
 
     def _post(self, part: Part, kind: Callable[..., Any], *args: Any) -> None:
         try:
@@ -294,7 +294,8 @@ class Stepper:
         Who shares its core with one of those that are waited for begins with that one, so as not to be woken
         while it still needs the core. It is the one that was late the last time.
         """
-        todo, first, crowded = self._todo, 0.0, self.fleet.crowded
+        todo, first = self._todo, 0.0
+        crowded = self.fleet.crowded and not self._alone
         if crowded:
             todo.sort(key=lambda part: part is not self._late)
         while todo:

@@ -15,7 +15,7 @@ from openenv_gym.protocol.messages import Transition
 __all__ = ["LaneTimes", "LaneWatch"]
 
 _NANO = 1e-9
-_CODING = ("decode", "decode_into", "encode_batch")
+_CODING = ("decode", "decode_batch", "decode_into", "encode_batch")
 _Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 

@@ -49,13 +49,35 @@ def test_the_replies_of_all_parts_make_one_batch() -> None:
     found.step(RIGHT, transition(3, 4, infos=[{}, {"a": 5}]))
     assert found.batch.tolist() == [1, 2, 3, 4]
     assert found.rewards.tolist() == [1.0, 2.0, 3.0, 4.0]
-    terminated, truncated = ended(found.flags)
+    terminated, truncated = ended(found.flag_bytes)
     assert terminated.tolist() == [True, False, False, False]
     assert truncated.tolist() == [False, True, False, False]
     assert terminated.dtype == truncated.dtype == np.bool_
     infos = found.infos()
     assert infos["a"].tolist() == [1, 0, 0, 5]
     assert infos["_a"].tolist() == [True, False, False, True]
+
+
+@pytest.mark.parametrize("rewards", [doubles(3, 4), [np.array([3, 4], np.float32)]])
+def test_what_one_session_replies_for_all_lanes_is_taken_as_it_is(rewards: Any) -> None:
+    found = Landing(CODEC, LastSeen(CODEC, 2), 2)
+    reply = transition(1, 2, rewards=rewards, flags=b"\1\x12")
+    found.step(LEFT, reply)
+    assert (found.batch.tolist(), found.rewards.tolist()) == ([1, 2], [3.0, 4.0])
+    assert found.rewards.dtype == (np.float64 if type(rewards) is bytes else np.float32)
+    assert [each.tolist() for each in ended(found.flag_bytes)] == [[True, False], [False, True]]
+    assert found.flags.tolist() == [1, 2]
+    for array in (found.batch, found.rewards, *ended(found.flag_bytes)):
+        array[:] = 0
+    found.keep(LEFT, LEFT.lanes)
+    assert found.batch.tolist() == [1, 2]
+
+
+def test_a_batch_that_was_given_is_written_in_place() -> None:
+    buffer = empty_batch(SPACE, 2)
+    found = Landing(CODEC, LastSeen(CODEC, 2), 2, buffer)
+    found.step(LEFT, transition(1, 2))
+    assert found.batch is buffer and buffer.tolist() == [1, 2]
 
 
 def test_where_an_episode_ended_and_the_next_began_both_infos_count() -> None:
@@ -118,7 +140,7 @@ def test_lost_lanes_end_truncated_and_say_why() -> None:
     found.truncate(RIGHT, SessionLostError("gone", server="ws://h:1"), [2, 3], tell=True)
     found.step(LEFT, transition(1, 2, infos=[{"a": 1}, {}]))
     assert found.batch.tolist() == [1, 2, 5, 6]
-    assert ended(found.flags)[1].tolist() == [False, False, True, True]
+    assert ended(found.flag_bytes)[1].tolist() == [False, False, True, True]
     infos = found.infos()
     assert list(infos) == ["a", "_a", "openenv", "_openenv"]
     assert infos["openenv"]["error"].tolist() == [None, None, "session_lost", "session_lost"]
@@ -133,7 +155,7 @@ def test_lanes_that_begin_again_at_once_have_both_ends() -> None:
     found.truncate(RIGHT, cause, [2, 3], tell=False)
     found.restart(RIGHT, Observation(2, column(0, 1), [{"new": 1}, {}]), cause)
     assert found.batch[2:].tolist() == [0, 1]
-    assert ended(found.flags)[1].tolist() == [False, False, True, True]
+    assert ended(found.flag_bytes)[1].tolist() == [False, False, True, True]
     infos = found.infos()
     assert infos["final_obs"].tolist() == [None, None, 5, 6]
     assert infos["final_info"]["openenv"]["message"].tolist() == [None, None, "gone", "gone"]

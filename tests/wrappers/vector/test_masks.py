@@ -5,7 +5,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from openenv_gym.wrappers.vector.masks import seeds_of, take_mask
+from openenv_gym.wrappers.vector.masks import marks, seeds_of, take_mask
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_marks_are_seen_in_both_forms(marked: bool) -> None:
+    memory, found = marks(3, marked)
+    assert (found.tolist(), found.dtype) == ([marked] * 3, np.bool_)
+    found[:] = False
+    assert 1 not in memory
+    found |= np.array([False, False, True])
+    assert 1 in memory and list(memory) == [0, 0, 1]
 
 
 @pytest.mark.parametrize(
