@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -28,7 +30,9 @@ PIXEL = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
 class Bench(Environment[CallToolAction, Observation, State]):
     """Tools of every kind."""
 
-    tool_timeout = 5.0
+    tool_timeout = 20.0
+    enough: threading.Event
+    """Ends every wait."""
 
     @tool
     def add(self, a: int, b: int) -> int:
@@ -41,7 +45,9 @@ class Bench(Environment[CallToolAction, Observation, State]):
 
     @tool
     async def wait(self, seconds: float) -> str:
-        await asyncio.sleep(seconds)
+        until = time.monotonic() + seconds
+        while not self.enough.is_set() and time.monotonic() < until:
+            await asyncio.sleep(0.002)
         return "waited"
 
     @tool
@@ -121,6 +127,10 @@ class LocalPeer:
         self._executor.submit(self._player.close)
         self._executor.shutdown()
 
+    def hold(self, enough: threading.Event) -> None:
+        """Keep the environment's thread until ``enough``."""
+        self._executor.submit(enough.wait, 20.0)
+
     async def _do(self, work: Callable[..., Any], *arguments: Any) -> Any:
         if self.ended.done():
             raise copy.copy(self.ended.result())
@@ -140,6 +150,8 @@ class Scene:
     ) -> None:
         self.peers: Any = type("Peers", (LocalPeer,), {"kind": kind, "opened": []})
         monkeypatch.setattr(sessions_module, "Peer", self.peers)
+        self.enough = threading.Event()
+        monkeypatch.setattr(Bench, "enough", self.enough, raising=False)
         self.sessions = Sessions(None)  # type: ignore[arg-type]
         self.endpoint = McpEndpoint(self.sessions, ServerSettings(), "bench:Bench")
         self.app = Starlette(routes=self.endpoint.routes())

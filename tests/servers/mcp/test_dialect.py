@@ -90,7 +90,7 @@ def test_closing_an_attached_session_waits_for_its_websocket(monkeypatch: pytest
         await asyncio.sleep(0.1)
         assert scene.sessions.find(session_id) is held
         held.attached = False
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(20.0):
             await held.peer.ended
 
     asyncio.run(close())

@@ -180,11 +180,7 @@ def test_a_call_of_the_dialect_whose_client_left_before_its_turn_is_not_carried_
         made = await dialect.answer(call("openenv/session/create"))
         session = made["result"]["session_id"]
         (peer,) = scene.peers.opened
-        first = asyncio.ensure_future(
-            dialect.answer(call("tools/call", name="wait", arguments={"seconds": 0.5}, session_id=session))
-        )
-        while not peer.begun:
-            await asyncio.sleep(0)
+        peer.hold(scene.enough)
         body = json.dumps(call("tools/call", name="learn", session_id=session)).encode()
         parts: asyncio.Queue[Any] = asyncio.Queue()
         parts.put_nowait({"type": "http.request", "body": body})
@@ -195,12 +191,12 @@ def test_a_call_of_the_dialect_whose_client_left_before_its_turn_is_not_carried_
             sent.append(event)
 
         asking = asyncio.ensure_future(scene.app(scope, parts.get, send))
-        while peer.asked.count("tools/call") < 2:
+        while "tools/call" not in peer.asked:
             await asyncio.sleep(0)
         parts.put_nowait({"type": "http.disconnect"})
         await asking
         assert sent[0]["status"] == 499
-        await first
+        scene.enough.set()
         listed = await dialect.answer(call("tools/list", session_id=session))
         assert "learned" not in json.dumps(listed)
         await dialect.answer(call("openenv/session/close", session_id=session))

@@ -220,9 +220,11 @@ def test_streams_have_a_heartbeat(scene: Scene, monkeypatch: pytest.MonkeyPatch)
         stream = await client.listen()
         assert await anext(stream) == b":\r\n\r\n"
         await stream.aclose()  # type: ignore[attr-defined]
-        answer = await client.post(call("tools/call", name="wait", arguments={"seconds": 0.1}))
-        parts = [part async for part in answer.body_iterator]
-        assert parts[0] == b":\r\n\r\n"
+        answer = await client.post(call("tools/call", name="wait", arguments={"seconds": 20.0}))
+        stream = aiter(answer.body_iterator)
+        assert await anext(stream) == b":\r\n\r\n"
+        scene.enough.set()
+        parts = [part async for part in stream]
         assert _events(parts[-1].decode())[0]["result"]["structuredContent"] == {"result": "waited"}
 
     _play(scene, work)
@@ -230,13 +232,14 @@ def test_streams_have_a_heartbeat(scene: Scene, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_cancelled_call_gets_no_response_and_is_carried_out(scene: Scene) -> None:
     async def work(client: _Client) -> None:
-        answer = await client.post(call("tools/call", "slow", name="wait", arguments={"seconds": 0.1}))
+        answer = await client.post(call("tools/call", "slow", name="wait", arguments={"seconds": 20.0}))
         parts = asyncio.ensure_future(_all(answer.body_iterator))
         (peer,) = scene.peers.opened
         while peer.begun < 3:  # a reset, metadata, the call
             await asyncio.sleep(0)
         assert (await client.post(_cancel("slow"))).status_code == 202
         assert await parts == []
+        scene.enough.set()
         counted = await client.post(call("tools/call", name="count"), accept="application/json")
         assert json.loads(counted.body)["result"]["structuredContent"] == {"result": 2}
 
@@ -250,10 +253,10 @@ def _cancel(request_id: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("accept", ["application/json", EVENTS["accept"]])
 def test_a_call_that_is_cancelled_before_its_turn_is_not_carried_out(scene: Scene, accept: str) -> None:
     async def work(client: _Client) -> None:
-        await client.post(call("tools/call", "first", name="wait", arguments={"seconds": 0.5}))
-        second = asyncio.ensure_future(client.post(call("tools/call", "second", name="learn"), accept=accept))
         (peer,) = scene.peers.opened
-        while peer.asked.count("tools/call") < 2:
+        peer.hold(scene.enough)
+        second = asyncio.ensure_future(client.post(call("tools/call", "second", name="learn"), accept=accept))
+        while "tools/call" not in peer.asked:
             await asyncio.sleep(0)
         await client.post(_cancel("second"))
         answer = await second
@@ -261,6 +264,7 @@ def test_a_call_that_is_cancelled_before_its_turn_is_not_carried_out(scene: Scen
             assert json.loads(answer.body)["error"]["message"] == "the client cancelled this request"
         else:
             assert await _all(answer.body_iterator) == []
+        scene.enough.set()
         listed = await client.post(call("tools/list"))
         assert b"learned" not in listed.body
 
@@ -297,7 +301,7 @@ def test_a_session_lives_while_it_is_used(scene: Scene) -> None:
         waiting.cancel()
         await asyncio.wait([waiting])
         await stream.aclose()  # type: ignore[attr-defined]
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(20.0):
             await scene.peers.opened[0].ended
         answer = await client.post(call("ping"))
         assert answer.status_code == 404 and b"nobody used it" in answer.body
