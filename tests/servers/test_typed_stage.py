@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ from openenv_gym.protocol.values import unpack_ext
 from openenv_gym.servers.settings import ServerSettings
 from openenv_gym.servers.targets import resolve
 from openenv_gym.servers.typed_stage import TypedStage, build_typed
+from tests.support.typedenvs import ENOUGH
 
 _HERE = "tests.support.typedenvs"
 
@@ -53,6 +55,21 @@ def talk() -> Iterator[Callable[..., Talk]]:
     yield make
     for one in made:
         one.stage.close()
+
+
+@pytest.fixture
+def soon() -> Iterator[Callable[[], None]]:
+    """Return what ends the calls that hang, a little later."""
+    timers: list[threading.Timer] = []
+
+    def end() -> None:
+        timers.append(threading.Timer(0.05, ENOUGH.set))
+        timers[-1].start()
+
+    yield end
+    for timer in timers:
+        timer.join()
+    ENOUGH.clear()
 
 
 def _facts(session: Talk, name: str) -> Any:
@@ -146,10 +163,10 @@ def test_what_cannot_be_asked_is_an_error(talk: Callable[..., Talk]) -> None:
 
 @pytest.mark.parametrize("asked", [False, True])
 def test_f099_a_tool_that_overruns_is_answered_and_what_follows_waits(
-    talk: Callable[..., Talk], asked: bool
+    talk: Callable[..., Talk], soon: Callable[[], None], asked: bool
 ) -> None:
     session = talk("Calculator")
-    arguments = {"seconds": 1.0}
+    arguments = {"seconds": 20.0}
     if asked:
         reply = session(m.Ask, "tools/call", {"name": "hang", "arguments": arguments}).values[0]
         assert reply["is_error"]
@@ -159,7 +176,9 @@ def test_f099_a_tool_that_overruns_is_answered_and_what_follows_waits(
             m.Step, {"type": "call_tool", "tool_name": "hang", "arguments": arguments}
         ).observations
         assert fields["error"]["error_type"] == "timeout"
+    soon()
     assert session(m.Ask, "tools/call", {"name": "add", "arguments": {"a": 1, "b": 1}}).values[0]["data"] == 2
+    ENOUGH.clear()
     allowed = {"name": "hang", "arguments": {"seconds": 0.1}, "timeout": 20.0}
     assert session(m.Ask, "tools/call", allowed).values[0]["data"] == "awake"
 
@@ -199,13 +218,16 @@ def test_a_call_may_take_as_long_as_it_likes(talk: Callable[..., Talk], timeout:
         assert session(m.Ask, "tools/call", call).values[0]["data"] == a
 
 
-def test_f099_a_call_that_cannot_begin_is_answered_in_time_too(talk: Callable[..., Talk]) -> None:
+def test_f099_a_call_that_cannot_begin_is_answered_in_time_too(
+    talk: Callable[..., Talk], soon: Callable[[], None]
+) -> None:
     session = talk("Calculator")
-    session(m.Ask, "tools/call", {"name": "hang", "arguments": {"seconds": 3.5}})
+    session(m.Ask, "tools/call", {"name": "hang", "arguments": {"seconds": 20.0}})
     late = {"name": "add", "arguments": {"a": 1, "b": 1}, "timeout": 0.05}
     reply = session(m.Ask, "tools/call", late).values[0]
     assert reply["is_error"]
     assert reply["content"][0]["text"].startswith("the tool 'add' was not called: an earlier call still runs")
+    soon()
     steps = session(m.State).values[0]["step_count"]  # this waits
-    assert session(m.Ask, "tools/call", {**late, "timeout": 5.0}).values[0]["data"] == 2
+    assert session(m.Ask, "tools/call", {**late, "timeout": 20.0}).values[0]["data"] == 2
     assert session(m.State).values[0]["step_count"] == steps + 1

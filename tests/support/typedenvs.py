@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -15,7 +15,18 @@ from openenv_gym.models import Action, Array, CallToolAction, Observation, State
 from openenv_gym.rubrics import ExponentialDiscountingTrajectoryRubric, Rubric
 from openenv_gym.tools import tool
 
-__all__ = ["Calculator", "Counted", "Gallery", "Goal", "GuessNumber", "Mixed", "Raising", "Solitary", "Walk"]
+__all__ = [
+    "ENOUGH",
+    "Calculator",
+    "Counted",
+    "Gallery",
+    "Goal",
+    "GuessNumber",
+    "Mixed",
+    "Raising",
+    "Solitary",
+    "Walk",
+]
 
 
 class Guess(Action):
@@ -52,6 +63,10 @@ class GuessNumber(Environment[Guess, Hint, State]):
         return Hint("more" if action.number < self.secret else "less", reward=0.0)
 
 
+ENOUGH = threading.Event()
+"""Ends what would keep its thread; clear it afterwards."""
+
+
 class Calculator(Environment[CallToolAction, Observation, State]):
     """Calculates."""
 
@@ -75,8 +90,8 @@ class Calculator(Environment[CallToolAction, Observation, State]):
 
     @tool(timeout=0.05)
     def hang(self, seconds: float) -> str:
-        """Keep the thread."""
-        time.sleep(seconds)
+        """Keep the thread, until it is enough."""
+        ENOUGH.wait(seconds)
         return "awake"
 
 
