@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
+import time
 from typing import Any
 
 import gymnasium as gym
@@ -24,6 +25,19 @@ class DrawEnv(gym.Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         print("stepped")
         return 0, 0.0, False, False, {}
+
+
+class HeldEnv(DrawEnv):
+    """A step lasts until there is a file ``path``."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        while not os.path.exists(self._path):
+            time.sleep(0.005)
+        return super().step(action)
 
 
 class ThreadLeavingEnv(DrawEnv):

@@ -44,7 +44,7 @@ def test_it_runs_sessions_in_a_group_of_its_own_and_prints_into_its_log() -> Non
     assert os.getpgid(process.pid) == process.pid
     action = column_codec(Discrete(2), actions=True).encode_one(1, "action", str)
     assert isinstance(ask(client, m.Step(2, action)), m.Transition)
-    worker.link.post(c.Drain(2.0))
+    worker.link.post(c.Drain(20.0))
     assert told(client).code == "server_draining"
     assert process.communicate()[1] == b""
     assert process.returncode == 0

@@ -67,7 +67,7 @@ def test_a_worker_runs_sessions_and_leaves_when_it_is_told(warm: TemplateEnds) -
     assert told(client).session == session
     assert worker.wait_for(c.Opened).session == session
     assert isinstance(ask(client, m.Reset(1)), m.Observation)
-    worker.link.post(c.Drain(5.0))
+    worker.link.post(c.Drain(20.0))
     assert told(client).code == "server_draining"
     assert _exit(warm) == 0
     assert ended(pid)

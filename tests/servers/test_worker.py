@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +27,7 @@ from .ends import WorkerEnds, ask, ended, told
 
 pytestmark = pytest.mark.usefixtures("no_leaks")
 _SLEEP = "tests.support.testenvs:Sleep-v0"
+_HELD = "tests.servers.drawing:HeldEnv"
 
 
 class _Running(WorkerEnds):
@@ -81,32 +81,18 @@ def test_sessions_report_what_becomes_of_them() -> None:
         assert ask(client, m.Close(2)) == m.Closed(2)
         assert worker.wait_for(c.Ended) == c.Ended(session, None)
         assert worker.board.cells[2] == Operation.VACANT
-        worker.link.post(c.Drain(1.0))
+        worker.link.post(c.Drain(20.0))
         assert worker.exit_code() == 0
         client.abort()
 
 
-def test_the_board_shows_the_parent_what_runs() -> None:
-    with _running() as worker:
-        _, client = worker.open(1, env_kwargs={"unit": 0.05})
-        told(client)
-        ask(client, m.Reset(1))
-        seen: set[int] = set()
-        over = threading.Event()
-
-        def look() -> None:
-            while not over.is_set():
-                seen.add(worker.board.cells[1] & 15)
-
-        thread = threading.Thread(target=look)
-        thread.start()
-        ask(client, _step(2, 1))
-        over.set()
-        thread.join()
-        assert Operation.STEP in seen
-        worker.link.post(c.Drain(1.0))
-        assert worker.exit_code() == 0
-        client.abort()
+def test_the_board_shows_the_parent_what_runs(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    with _stepping(_HELD, path=str(go)) as (worker, client):
+        go.touch()
+        assert isinstance(told(client), m.Transition)
+        assert worker.board.cells[0] & 15 == Operation.IDLE
+        worker.link.post(c.Drain(20.0))
 
 
 def test_an_environment_is_described() -> None:
@@ -115,21 +101,21 @@ def test_an_environment_is_described() -> None:
         described = worker.wait_for(c.Described)
         assert (described.place, described.facts) == (4, None)
         assert described.error == "RuntimeError: construction 0 fails on purpose"
-        worker.link.post(c.Drain(1.0))
+        worker.link.post(c.Drain(20.0))
         assert worker.exit_code() == 0
 
 
 @pytest.mark.parametrize(("said", "text"), [(True, "shutting down"), (False, "was killed")])
 def test_it_ends_when_it_is_told_or_the_parent_is_gone(said: bool, text: str, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
-    with _running(drain_timeout=5.0) as worker:
+    with _running(drain_timeout=20.0) as worker:
         _, idle = worker.open(0, env_kwargs={"path": str(notes)})
         told(idle)
         _, busy = worker.open(1, env_kwargs={"path": str(notes), "unit": 0.05})
         told(busy)
         ask(busy, m.Reset(1))
         if said:
-            worker.link.post(c.Drain(5.0))
+            worker.link.post(c.Drain(20.0))
         else:
             worker.link.close()
         error = told(idle)
@@ -142,10 +128,10 @@ def test_it_ends_when_it_is_told_or_the_parent_is_gone(said: bool, text: str, tm
 
 
 @contextmanager
-def _stepping(unit: float) -> Iterator[tuple[_Running, Any]]:
-    """Give a worker and its client while a step of ``unit`` seconds runs; the worker then ends by itself."""
-    with _running() as worker:
-        _, client = worker.open(env_kwargs={"unit": unit})
+def _stepping(target: str = _SLEEP, **env_kwargs: Any) -> Iterator[tuple[_Running, Any]]:
+    """Give a worker and its client while a step runs; the worker then ends by itself."""
+    with _running(target) as worker:
+        _, client = worker.open(env_kwargs=env_kwargs)
         told(client)
         ask(client, m.Reset(1))
         client.send(encode(_step(2, 1)))
@@ -155,15 +141,17 @@ def _stepping(unit: float) -> Iterator[tuple[_Running, Any]]:
         client.abort()
 
 
-def test_a_running_call_finishes_within_the_time_that_is_left() -> None:
-    with _stepping(0.2) as (worker, client):
-        worker.link.post(c.Drain(10.0))
+def test_a_running_call_finishes_within_the_time_that_is_left(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    with _stepping(_HELD, path=str(go)) as (worker, client):
+        worker.link.post(c.Drain(20.0))
+        go.touch()
         assert isinstance(told(client), m.Transition)
         assert told(client).code == "server_draining"
 
 
 def test_a_call_that_takes_too_long_is_cut_and_its_client_told() -> None:
-    with _stepping(100.0) as (worker, client):
+    with _stepping(unit=100.0) as (worker, client):
         worker.link.post(c.Drain(0.1))
         assert told(client).code == "server_draining"
         with pytest.raises(ServerConnectionError):
@@ -171,7 +159,7 @@ def test_a_call_that_takes_too_long_is_cut_and_its_client_told() -> None:
 
 
 def test_a_second_word_to_stop_cuts_at_once() -> None:
-    with _stepping(100.0) as (worker, client):
+    with _stepping(unit=100.0) as (worker, client):
         worker.link.post(c.Drain(100.0))
         worker.link.post(c.Drain(0.0))
         assert told(client).code == "server_draining"
@@ -184,7 +172,7 @@ def test_signals_to_stop_are_the_parents_business() -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             os.kill(worker.pid, number)
             assert isinstance(ask(client, m.Reset(1 if number == signal.SIGINT else 2)), m.Observation)
-        worker.link.post(c.Drain(1.0))
+        worker.link.post(c.Drain(20.0))
         assert worker.exit_code() == 0
         client.abort()
 
@@ -193,7 +181,7 @@ def test_threads_of_an_environment_do_not_hold_the_process(tmp_path: Path) -> No
     with _running("tests.servers.drawing:ThreadLeavingEnv") as worker:
         _, client = worker.open()
         told(client)
-        worker.link.post(c.Drain(1.0))
+        worker.link.post(c.Drain(20.0))
         assert worker.exit_code() == 0
         client.abort()
 
