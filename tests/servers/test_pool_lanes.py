@@ -199,10 +199,9 @@ def test_sessions_that_need_no_trial_do_not_wait_for_each_other() -> None:
 
 def test_a_lane_that_overruns_takes_the_lanes_of_its_worker_alone(tmp_path: Path) -> None:
     kwargs = {"unit": 1.0}
-    options = ("--workers", "2", "--lane-threads", "2", "--step-deadline", "0.3")
-    with serving(_SLEEP, *options) as server:
+    with serving(_SLEEP, "--workers", "2", "--lane-threads", "2") as server:
         with (
-            _session(server, _SLEEP, env_kwargs=kwargs) as bad,
+            _session(server, _SLEEP, env_kwargs=kwargs, limits=m.Limits(step=0.3)) as bad,
             _session(server, _SLEEP, env_kwargs=kwargs) as good,
         ):
             bad.request(m.Reset)
@@ -214,24 +213,24 @@ def test_a_lane_that_overruns_takes_the_lanes_of_its_worker_alone(tmp_path: Path
 
 
 def test_a_lane_that_overruns_behind_the_others_is_found_too() -> None:
-    options = ("--workers", "1", "--lane-threads", "2", "--step-deadline", "0.3")
+    options = ("--workers", "1", "--lane-threads", "2", "--step-deadline", "2.5")
     with serving(_SLEEP, *options) as server:
         with _session(server, _SLEEP, env_kwargs={"unit": 1.0}) as session:
             session.request(m.Reset)
             session.request(m.Step, _actions(session, [60, 0]), None, 1)
             quick = lane_bytes([1])
             with pytest.raises(DeadlineExceededError):
-                for _ in range(100_000):
+                for _ in range(1_000_000):
                     session.request(m.Step, _actions(session, [0]), quick, 1)
 
 
 def test_a_deadline_is_for_each_call_and_not_for_all_lanes_together() -> None:
-    options = ("--workers", "1", "--lane-threads", "1", "--step-deadline", "0.4", "--reset-deadline", "0.4")
-    kwargs = {"step": 0.1, "reset": 0.1, "init": 0.1}
-    with serving(_SLEEP, *options, "--construction-deadline", "0.4") as server:
-        with _session(server, _SLEEP, lanes=5, env_kwargs=kwargs) as session:
+    options = ("--workers", "1", "--lane-threads", "1", "--step-deadline", "2", "--reset-deadline", "2")
+    kwargs = {"step": 0.05, "reset": 0.05, "init": 0.05}
+    with serving(_SLEEP, *options, "--construction-deadline", "2") as server:
+        with _session(server, _SLEEP, lanes=45, env_kwargs=kwargs) as session:
             session.request(m.Reset)
-            assert session.request(m.Step, _actions(session, [0] * 5)).flags == bytes(5)
+            assert session.request(m.Step, _actions(session, [0] * 45)).flags == bytes(45)
 
 
 @pytest.mark.full
@@ -248,4 +247,4 @@ def test_256_slow_lanes_work_side_by_side() -> None:
                 began = time.monotonic()
                 call()
                 took.append(time.monotonic() - began)
-        assert max(took) < 10.0, "one after the other they would take minutes"
+        assert max(took) < 60.0, "one after the other they would take minutes"

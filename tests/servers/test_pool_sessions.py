@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from gymnasium.spaces import Discrete
 
 from openenv_gym.client.connect import connect
 from openenv_gym.client.endpoint import parse_endpoint
@@ -19,6 +21,7 @@ from openenv_gym.errors import (
 )
 from openenv_gym.protocol import messages as m
 from openenv_gym.protocol.codec import encode
+from openenv_gym.protocol.columns import column_codec
 from openenv_gym.servers.board import Operation
 from openenv_gym.servers.pool import Arrival, Pool
 from openenv_gym.servers.run import ServerThread
@@ -27,6 +30,7 @@ from openenv_gym.servers.targets import resolve
 from openenv_gym.transport.channel import Channel
 
 from .ends import ask, told
+from .laneenvs import GATES
 from .wire import LOOPS, hello, run
 
 _COUNTER = "tests.support.testenvs:Counter-v0"
@@ -61,7 +65,7 @@ def _real(tell: Callable[[_Threads], Awaitable[None]], new_loop: Any, *args: Any
         scene.pool.start()
         await scene.pool.open()
         await tell(scene)
-        await scene.pool.drain(5.0)
+        await scene.pool.drain(20.0)
 
     run(main, new_loop)
 
@@ -125,17 +129,21 @@ def test_a_description_builds_and_closes_one_environment(tmp_path: Path) -> None
 
 
 def test_a_call_that_overran_in_a_thread_costs_its_session_alone() -> None:
+    gate = GATES["overrun"] = threading.Event()
+    action = column_codec(Discrete(9), actions=True).encode_one(1, "action", str)
+
     async def tell(scene: _Threads) -> None:
         for _ in range(3):
-            _, channel, first = await scene.client(env_kwargs={"reset": 0.3})
+            _, channel, first = await scene.client(env_kwargs={"gate": "overrun"})
             assert isinstance(first, m.Welcome)
-            error = await asyncio.to_thread(ask, channel, m.Reset(1))
+            await asyncio.to_thread(ask, channel, m.Reset(1))
+            error = await asyncio.to_thread(ask, channel, m.Step(2, action))
             assert error.code == "deadline_exceeded"
             channel.abort()
+        gate.set()
 
-    _real(
-        tell, asyncio.new_event_loop, "tests.support.testenvs:Sleep-v0", reset_deadline=0.05, max_sessions=4
-    )
+    _real(tell, asyncio.new_event_loop, "tests.servers.laneenvs:GatedEnv", step_deadline=0.05, max_sessions=4)
+    del GATES["overrun"]
 
 
 def _resumed(endpoint: Any, asked: m.Hello) -> Any:
