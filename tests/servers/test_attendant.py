@@ -9,6 +9,7 @@ import pytest
 from openenv_gym.servers import attendant as module
 from openenv_gym.servers.attendant import Attendant
 from openenv_gym.servers.seat import Seat
+from tests.support.serverproc import eventually
 
 _PATIENCE = 20.0
 
@@ -115,14 +116,13 @@ def test_one_thread_makes_the_rounds_while_there_are_seats(monkeypatch: pytest.M
     monkeypatch.setattr(module, "_ROUND", 0.001)
     seats = [_Seat()]
     attendant = Attendant(lambda: list(seats), None)
-    before = threading.active_count()
+    before = set(threading.enumerate())
     for _ in range(5):
         attendant.start()
-    assert threading.active_count() == before + 1
+    assert len(set(threading.enumerate()) - before) == 1
     assert seats[0].seen.wait(_PATIENCE)
     seats.clear()
-    while threading.active_count() > before:
-        pass
+    assert eventually(lambda: set(threading.enumerate()) <= before)
     seats.append(_Seat())
     attendant.start()
     assert seats[0].seen.wait(_PATIENCE)

@@ -27,13 +27,15 @@ def _action(lane: Lane, action: int) -> Any:
 
 def test_steps_are_timed_if_that_is_asked_for(lane: Lane) -> None:
     lane.answer(m.Reset(1))
-    replies = [lane.answer(m.Step(2 + at, _action(lane, action))) for at, action in enumerate((2, 0))]
+    actions = [2] + [0] * 20
+    replies = [lane.answer(m.Step(2 + at, _action(lane, action))) for at, action in enumerate(actions)]
     if type(lane) is Lane:
-        assert [reply.timing for reply in replies] == [None, None]  # type: ignore[union-attr]
+        assert {reply.timing for reply in replies} == {None}  # type: ignore[union-attr]
         return
-    (codec, waited, worked), (_, _, quick) = [reply.timing for reply in replies]  # type: ignore[union-attr]
+    (codec, waited, worked), *others = [reply.timing for reply in replies]  # type: ignore[union-attr]
     assert codec > 0 and waited == 0
-    assert worked >= 20_000_000 > quick > 0
+    quickest = min(quick for _, _, quick in others)  # of several: a busy machine may stop any of them
+    assert worked >= 20_000_000 > quickest > 0
 
 
 def test_a_step_that_fails_leaves_the_environment_as_it_was(lane: Lane) -> None:

@@ -85,20 +85,23 @@ def test_a_step_can_be_started_without_waiting_and_asked_after_later(make: Any) 
 
 @pytest.mark.parametrize("wait", [0, 1])
 def test_lanes_that_are_out_are_not_stepped_again(make: Any, wait: int) -> None:
-    client = _gated(make, shut=1)
+    client = _gated(make, shut=2)
+    if wait:
+        GATES["1"].set()
     client.start({0: 0, 1: 0}, wait=wait)
     with pytest.raises(RemoteProtocolError, match=r"not collected since the last one: \[0\]"):
         client.start({0: 0, 2: 0})
     with pytest.raises(RemoteProtocolError, match="not collected"):
         client.step(np.zeros(4, np.int64))
-    GATES["0"].set()
+    for gate in GATES.values():
+        gate.set()
     assert client.start({})[1] == ([0] if wait else [0, 1])
 
 
 def test_other_calls_wait_for_the_steps_and_lose_no_result(make: Any) -> None:
-    client = _gated(make, shut=1)
+    client = _gated(make, shut=4)
     client.start(_everyone(client), wait=0)
-    opener = threading.Timer(0.05, GATES["0"].set)
+    opener = threading.Timer(0.05, lambda: [gate.set() for gate in GATES.values()])
     opener.start()
     assert client.ask(m.Get, "count").values == [1, 1, 1, 1]
     opener.join()
@@ -108,9 +111,10 @@ def test_other_calls_wait_for_the_steps_and_lose_no_result(make: Any) -> None:
 
 
 def test_a_reset_waits_for_its_lanes_only_and_drops_their_results(make: Any) -> None:
-    client = _gated(make, shut=2)
+    client = _gated(make, shut=4)
     client.start(_everyone(client), wait=0)
-    GATES["1"].set()
+    for lane in "123":
+        GATES[lane].set()
     reply = client.ask(m.Reset, None, None, b"\0\1\1\0")
     assert client.lanes_of(reply) == [1, 2]
     assert sorted(client.start({1: 0, 2: 0}, wait=3)[1]) == [1, 2, 3]
