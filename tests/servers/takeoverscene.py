@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -159,9 +160,10 @@ def client_protocol(**options: Any) -> ClientProtocol:
 
 
 async def rest_of(sock: socket.socket, data: bytes) -> bytes:
-    """Send ``data`` and no more; return what comes back until the end."""
-    await asyncio.get_running_loop().sock_sendall(sock, data)
-    sock.shutdown(socket.SHUT_WR)
+    """Send ``data``, if it is taken, and no more; return what comes back until the end."""
+    with contextlib.suppress(OSError):
+        await asyncio.get_running_loop().sock_sendall(sock, data)
+        sock.shutdown(socket.SHUT_WR)
     answer = await read_all(sock)
     sock.close()
     return answer

@@ -76,7 +76,7 @@ def test_a_signal_drains_and_the_exit_code_is_0(
 
     def act(announced: Any) -> None:
         transport = httpx.HTTPTransport(uds=str(path))
-        with httpx.Client(transport=transport, base_url="http://localhost") as client:
+        with httpx.Client(transport=transport, base_url="http://localhost", timeout=60.0) as client:
             seen.extend([announced, client.get("/ready").json()])
         signal.pthread_kill(threading.main_thread().ident or 0, number)
 
@@ -182,7 +182,7 @@ def test_a_thread_serves(pools: list[FakePool], tmp_path: Path) -> None:
     settings = ServerSettings(port=0, handover=False, drain_timeout=2.0)
     with ServerThread(settings, "CartPole-v1") as server:
         address = server.base_url.replace("ws://", "http://")
-        assert httpx.get(f"{address}/ready", trust_env=False).json() == {"status": "ready"}
+        assert httpx.get(f"{address}/ready", trust_env=False, timeout=60.0).json() == {"status": "ready"}
         assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == handlers
         assert server.alive
     assert not server.alive

@@ -36,7 +36,8 @@ class _Scene:
 
     async def get(self, path: str) -> httpx.Response:
         transport = httpx.AsyncHTTPTransport(uds=str(self.path))
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        options: Any = {"transport": transport, "base_url": "http://localhost", "timeout": 60.0}
+        async with httpx.AsyncClient(**options) as client:
             return await client.get(path)
 
     def announce(self, url: str) -> None:
