@@ -94,8 +94,10 @@ def test_a_server_that_takes_too_long_shows_its_last_lines(
 ) -> None:
     (tmp_path / "slow.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(60)\n")
     provider = make(str(tmp_path / "slow.py"))
-    with pytest.raises(StartupTimeoutError, match=r"not ready within startup_timeout=3 s(.|\n)*loading"):
-        provider.ensure(3)
+    provider.launch()
+    wait(lambda: "loading" in provider.logs())
+    with pytest.raises(StartupTimeoutError, match=r"not ready within startup_timeout=0.5 s(.|\n)*loading"):
+        provider.ensure(0.5)
     assert not provider.alive()
 
 
@@ -299,7 +301,7 @@ def test_a_server_that_cannot_be_started_leaves_no_descriptor(
         with pytest.raises(StartupError, match=r"sys\.executable"):
             provider.ensure(None)
         open_files.append(len(os.listdir("/proc/self/fd")))
-    assert open_files[0] == open_files[1]
+    assert open_files[0] >= open_files[1]  # what earlier tests left may be closed meanwhile
 
 
 def test_a_program_without_standard_descriptors_has_servers_too(tmp_path: Path) -> None:

@@ -27,8 +27,11 @@ def test_never(): assert True
 
 THREAD = """
 import threading
+enough = threading.Event()
 def test_leaves_a_thread():
-    threading.Thread(target=threading.Event().wait, args=(1.0,), name="forgotten").start()
+    threading.Thread(target=enough.wait, args=(60.0,), name="forgotten").start()
+def test_ends_it():
+    enough.set()
 """
 
 CHILD = """
