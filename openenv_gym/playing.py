@@ -24,7 +24,7 @@ from .errors import ConfigError, ResetNeededError, ToolNotFoundError, Unsupporte
 from .models import CallToolAction, CallToolObservation, ListToolsAction, Observation, State
 from .reset_options import ResetOptions
 from .rubrics import Rubric, TrajectoryRubric
-from .structs import from_map
+from .structs import check_readable, from_map
 from .tools import error_form, result_form
 
 __all__ = ["Player", "ending_of"]
@@ -56,11 +56,13 @@ class Player:
         limit: Steps after which an episode is truncated; 0: none.
 
     Raises:
-        ConfigError: It is none, or something that its author set is of the wrong kind.
+        ConfigError: It is none, something that its author set is of the wrong kind, or its type of actions
+            or the signature of its ``reset`` says what cannot be checked.
     """
 
     def __init__(self, environment: Environment[Any, Any, Any], limit: int = 0) -> None:
         _check(environment)
+        check_readable(environment.action_type)
         self.environment = environment
         if environment.rubric is not None and "rubric" not in vars(environment):
             environment.rubric = copy.deepcopy(environment.rubric)  # the class's is everybody's

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
@@ -11,7 +10,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from .errors import ConfigError, ValidationError
-from .structs import from_map
+from .structs import check_readable, from_map
 
 __all__ = ["ResetOptions"]
 
@@ -42,8 +41,11 @@ class ResetOptions:
             "Options", [_field(p, hints[p.name]) for p in options], kw_only=True
         )
         self._names = frozenset(self._options.__struct_fields__)
-        with contextlib.suppress(ValidationError):  # of options that are missing
-            self._checked({})
+        try:
+            check_readable(self._options)
+            check_readable(self._other)
+        except ConfigError as exc:
+            raise ConfigError(f"options of reset() cannot be checked: {exc.message}") from exc
 
     def bind(self, seed: int | None, episode_id: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the keyword arguments of a call; ``reset`` need not take a seed or the name of an episode.
@@ -78,11 +80,6 @@ class ResetOptions:
             others = {name: self._as_other(name, options[name]) for name in options if name not in known}
         except ValidationError as exc:
             raise ValidationError(f"reset() of this environment: {exc.message}", **exc.details) from None
-        except ConfigError as exc:
-            raise ConfigError(
-                f"options of reset() cannot be checked: {exc.message}; annotate them with types of values,"
-                " or with Any"
-            ) from exc
         return {name: getattr(found, name) for name in known} | others
 
     def _as_other(self, name: str, value: Any) -> Any:

@@ -12,9 +12,17 @@ import msgspec
 
 from ..errors import ValidationError
 from ..models import CallToolAction, CallToolObservation, ListToolsObservation, Observation, StepResult, Tool
-from ..structs import from_map, to_map
+from ..structs import check_readable, from_map, to_map
 
-__all__ = ["action_map", "parsed_result", "parsed_state", "tool_of", "types_in_bases", "unwrapped"]
+__all__ = [
+    "action_map",
+    "check_types",
+    "parsed_result",
+    "parsed_state",
+    "tool_of",
+    "types_in_bases",
+    "unwrapped",
+]
 
 _TYPES = ("action_type", "observation_type", "state_type")
 #: What stands beside an observation, and in our own Structs also in it.
@@ -30,6 +38,13 @@ def types_in_bases(cls: type, base: type) -> None:
         for name, kind in zip(_TYPES, typing.get_args(generic), strict=False):
             if name not in cls.__dict__ and (isinstance(kind, type) or _is_union_of_structs(kind)):
                 setattr(cls, name, kind if kind is not dict else None)
+
+
+def check_types(cls: Any) -> None:
+    """Raise ConfigError if a client class names types that no reply could be read as."""
+    for kind in (cls.observation_type, cls.state_type):
+        if kind is not None and not hasattr(kind, "model_validate"):
+            check_readable(kind)
 
 
 def action_map(action: Any) -> dict[str, Any]:

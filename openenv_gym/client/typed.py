@@ -14,7 +14,7 @@ from .line import Call, Line, Work
 from .links import Request
 from .opening import checked_target
 from .options import client_mode, client_settings, with_scheme
-from .parsing import action_map, parsed_result, parsed_state, types_in_bases
+from .parsing import action_map, check_types, parsed_result, parsed_state, types_in_bases
 from .pending import Pending, loop_runs
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ class EnvClient(Generic[ActT, ObsT, StateT_co]):
         provider_kwargs: Options of a named provider.
 
     Raises:
-        ConfigError: An argument is wrong.
+        ConfigError: An argument is wrong, or no reply could be read as its ``observation_type`` or
+            ``state_type``.
     """
 
     action_type: ClassVar[Any] = None
@@ -101,6 +102,7 @@ class EnvClient(Generic[ActT, ObsT, StateT_co]):
         env_kwargs: dict[str, Any] | None = None,
         provider_kwargs: dict[str, Any] | None = None,
     ) -> None:
+        check_types(type(self))
         self._mode = client_mode(mode)
         named = provider if isinstance(provider, str) else None
         host = None if named is not None or provider is None else Host(provider)

@@ -7,7 +7,8 @@ JSON's own types. JSON has no NaN, arrays or bytes; the spelling is the one of t
 
 from __future__ import annotations
 
+from .checks import check_readable
 from .maps import BESIDE, from_map, to_map
 from .schemas import schema_of
 
-__all__ = ["BESIDE", "from_map", "schema_of", "to_map"]
+__all__ = ["BESIDE", "check_readable", "from_map", "schema_of", "to_map"]

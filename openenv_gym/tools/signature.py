@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
@@ -10,7 +9,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from ..errors import ConfigError, ValidationError
-from ..structs import from_map, schema_of
+from ..structs import check_readable, from_map, schema_of
 from .marking import Mark
 from .results import NO_FORM, SPELLED, ToolResult, plain
 
@@ -28,8 +27,8 @@ class Signature:
         description: What agents read.
         input_schema: JSON Schema (2020-12) of the arguments, an object.
         output_schema: JSON Schema of the result, an object: a result that is none is ``result`` in it.
-            ``None`` where the signature does not say, leaves open whether it is one, or names what JSON does
-            not have.
+            ``None`` where the signature does not say, leaves open whether it is one or which of several types
+            a value is of, or names what JSON does not have.
 
     Raises:
         ConfigError: An annotation cannot be resolved, or no JSON value would fit it.
@@ -98,8 +97,7 @@ class Signature:
     def _input_schema(self) -> dict[str, Any]:
         try:
             schema = schema_of(self._arguments)
-            with contextlib.suppress(ValidationError):  # of arguments that are missing
-                from_map(self._arguments, {})
+            check_readable(self._arguments)
         except ConfigError as exc:
             raise ConfigError(f"tool {self._name!r}: its arguments cannot be checked: {exc}") from exc
         schema.pop("title", None)
@@ -123,6 +121,7 @@ def _output_schema(returned: Any) -> tuple[dict[str, Any] | None, bool]:
         return None, False
     try:
         schema = _with_spelled_floats(schema_of(returned))
+        check_readable(returned)
     except ConfigError:
         return None, False
     definitions = schema.pop("$defs", {})

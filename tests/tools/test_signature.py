@@ -215,8 +215,18 @@ def test_annotations_that_cannot_be_resolved_are_refused() -> None:
 def test_arguments_that_nothing_could_tell_apart_are_refused_at_once() -> None:
     def odd(x: list[int] | tuple[int, int]) -> None: ...
 
-    with pytest.raises(ConfigError, match="tool 'odd': its arguments cannot be checked: .*array-like"):
+    with pytest.raises(ConfigError, match=r"^tool 'odd': its arguments .*: Arguments\.x: .*array-like"):
         Signature(odd, Mark("odd"))
+
+
+@pytest.mark.parametrize("kind", [str | bytes, list[int] | tuple[int, ...]], ids=str)
+def test_results_that_nothing_could_tell_apart_have_no_schema(kind: Any) -> None:
+    def tell() -> None: ...
+
+    tell.__annotations__["return"] = kind
+    signature = Signature(tell, Mark("tell"))
+    assert signature.output_schema is None
+    signature.check(b"anything")
 
 
 def test_arrays_arrive_as_arrays() -> None:
