@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -74,12 +75,13 @@ class ServerProcess:
         self.url = ""
         self.pid = 0
         self._process: subprocess.Popen[bytes] | None = None
+        self._place: socket.socket | None = None
 
     def start(self) -> str:
         """Start it, wait until it is ready, and return its base URL."""
         options = self._options
         if not {"--port", "--uds"} & set(options):
-            options = [*options, "--port", self.url.rpartition(":")[2] or "0"]
+            options = [*options, "--port", str(self._port())]
         told, tell = os.pipe()
         self.mark = uuid.uuid4().hex
         output = self._log.open("ab") if self._log else None
@@ -107,6 +109,16 @@ class ServerProcess:
         self.url = msgspec.json.decode(line)["base_url"]
         return self.url
 
+    def _port(self) -> int:
+        """Return the port it listens on: held, so that nobody else gets it while the server is away."""
+        if self._place is None:
+            self._place = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            weakref.finalize(self, self._place.close)
+            self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._place.bind(("127.0.0.1", 0))
+        port: int = self._place.getsockname()[1]
+        return port
+
     def family(self) -> dict[int, str]:
         """Return every process that descends from this server, however it was re-parented: pid to state."""
         sign = f"{_MARK}={self.mark}".encode()
@@ -118,10 +130,20 @@ class ServerProcess:
         return found
 
     def template(self) -> int:
-        """Return the template process: it runs the template's program, and its parent does not."""
+        """Return the template process, once there is one."""
+        found: list[int] = []
+
+        def look() -> bool:
+            found[:] = self._templates()
+            return len(found) == 1
+
+        assert eventually(look), found
+        return found[0]
+
+    def _templates(self) -> list[int]:
+        """Return what runs the template's program without a parent that does."""
         run = {pid for pid in self.family() if b"servers.template" in _command(pid)}
-        (found,) = (pid for pid in run if _parent(pid) not in run)
-        return found
+        return [pid for pid in run if _parent(pid) not in {0, *run}]  # 0: it ended meanwhile
 
     def workers(self) -> list[int]:
         """Return the worker processes: what the template forked."""
@@ -191,7 +213,7 @@ def serving(target: str, *options: str, **more: Any) -> Iterator[ServerProcess]:
         yield server
         code = server.stop()
         assert code == 0, f"exit code {code}:\n{server.log()}"
-        assert eventually(lambda: not server.family(), 10.0), f"left: {server.family()}"
+        assert eventually(lambda: not server.family()), f"left: {server.family()}"
     finally:
         for pid in server.family():
             with contextlib.suppress(ProcessLookupError):
