@@ -72,8 +72,11 @@ class Aftermath:
         """
         self._idle()
         assert [wrong for ledger in ledgers if (wrong := ledger.wrong(slack))] == []
-        left = [ledger.path for ledger in ledgers if ledger.open()]
-        assert killed or left == [], "environments that were not closed"
+
+        def left() -> list[str]:
+            return [ledger.path for ledger in ledgers if ledger.open()]
+
+        assert killed or eventually(lambda: not left()), f"environments that were not closed: {left()}"
         self._warm()
         assert eventually(self._nothing_more), f"{self._before} became {self._now()}"
 

@@ -54,7 +54,7 @@ class _Rollout:
             env_kwargs=[{"path": path} for path in self.paths],
             autoreset_mode=mode,
             on_error=on_error,
-            connect_timeout=3.0,
+            connect_timeout=10.0,
             lane_threads=1,
         )
         assert isinstance(envs, RemoteVectorEnv)
