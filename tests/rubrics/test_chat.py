@@ -133,9 +133,9 @@ def test_the_key_is_in_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_server_may_pass() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    error = refused(f"http://127.0.0.1:{port}", max_attempts=2)
+    with socket.socket() as taken:  # and not listened on, so that nobody else does
+        taken.bind(("127.0.0.1", 0))
+        error = refused(f"http://127.0.0.1:{taken.getsockname()[1]}", max_attempts=2)
     assert "asked 2 times, could not be asked: " in str(error)
     assert error.details == {"attempts": 2, "status": None}
 
@@ -167,7 +167,7 @@ def test_a_server_may_say_how_long_to_wait(pauses: list[float]) -> None:
     with scripted(*replies, GOOD) as server:
         ask(server.base_url, max_attempts=6)
     assert pauses[0] == 7.0
-    assert 90 < pauses[1] <= 100
+    assert 50 < pauses[1] <= 100
     assert all(0 < pause <= 8.0 for pause in pauses[2:])
 
 

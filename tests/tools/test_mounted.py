@@ -61,6 +61,7 @@ def test_unknown_tools_are_named(table: ToolTable) -> None:
 
 @pytest.mark.parametrize("prefix", ["", "s_"])
 def test_f099_a_call_has_its_own_deadline(table: ToolTable, prefix: str) -> None:
+    table.list()  # so that the sessions are open, whichever test comes first
     with pytest.raises(ToolTimeoutError, match="mount\\(\\.\\.\\., timeout=") as caught:
         table.call(f"{prefix}wait", {"seconds": 60.0}, timeout=0.2)
     assert caught.value.details == {"tool": f"{prefix}wait", "timeout": 0.2}
