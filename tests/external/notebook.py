@@ -21,6 +21,6 @@ for mode in ("sync", "async"):
 ]
 
 notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in CELLS])
-nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+nbclient.NotebookClient(notebook, timeout=240, kernel_name="python3").execute()
 loop, *_, rewards = (cell.outputs for cell in notebook.cells)
 print(loop[-1]["data"]["text/plain"], rewards[-1]["data"]["text/plain"])

@@ -43,7 +43,7 @@ class Probe(Environment[ProbeAction, ProbeObservation, ProbeState]):
         if message == "kaboom":
             raise RuntimeError("kaboom")
         if message == "slow":
-            time.sleep(1.5)
+            time.sleep(10.0)
         self.state.last = message
         rewards = {"end": 1.0, "true": True, "one": 1, "nothing": None, "nan": math.nan}
         return ProbeObservation(

@@ -25,7 +25,7 @@ def versions(python: Path) -> dict[str, str]:
     code = "import sys; from importlib.metadata import version; print(*map(version, sys.argv[1:]))"
     names = ("openenv", "fastmcp", "mcp", "pydantic")
     command = [str(python), "-c", code, *names]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     return dict(zip(names, done.stdout.split(), strict=True))
 
 
@@ -61,7 +61,7 @@ def peer_serving(python: Path, *kinds: str, **environ: str) -> Iterator[dict[str
         server.wait()
 
 
-def run_theirs(python: Path, script: str, *arguments: str, timeout: float = 120.0) -> str:
+def run_theirs(python: Path, script: str, *arguments: str, timeout: float = 240.0) -> str:
     """Run a script of this folder in the virtual environment and return what it printed.
 
     Raises:
@@ -86,7 +86,7 @@ def _environ() -> dict[str, str]:
 
 
 def _wait(server: subprocess.Popen[bytes], base_url: str) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while True:
         assert server.poll() is None, f"the server ended with {server.returncode}"
         try:

@@ -17,7 +17,7 @@ AGENT = Path(__file__).with_name("mcp_agent.py")
 #: The newest with which this was tried.
 PACKAGES = ("mcp==2.3.0",)
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def _play(python: Path, server: ServerProcess, mode: str) -> dict[str, Any]:
             assert line == "restart\n", line + agent.stderr.read()
             server.stop()
             server.start()
-            out, err = agent.communicate("go\n", 60.0)
+            out, err = agent.communicate("go\n", 120.0)
         finally:
             agent.kill()
     assert agent.returncode == 0, err

@@ -16,7 +16,7 @@ PLAYER = Path(__file__).with_name("openapi_player.py")
 #: The newest with which this was tried.
 PACKAGES = ("openapi-python-client==0.29.1",)
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from tests.tree import ROOT
 
 from .peer import run_theirs
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 PLAYS = ["awaited", "blocking", "unawaited", "typed", "refused", "slow", "full", "broken", "tools"]
 PLAYS += ["failing_tools"]

@@ -7,7 +7,7 @@ import pytest
 from .exchanges import EXCHANGES, Exchange
 from .wire import differences, judged, play
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda exchange: exchange.name)

@@ -125,7 +125,7 @@ def refused(urls: dict[str, str]) -> Any:
 
 
 def slow(urls: dict[str, str]) -> Any:
-    with GenericEnvClient(base_url=urls["probe"], message_timeout_s=0.5).sync() as client:
+    with GenericEnvClient(base_url=urls["probe"], message_timeout_s=5.0).sync() as client:
         client.reset()
         return failing(lambda: client.step({"message": "slow"}))
 

@@ -62,7 +62,7 @@ class Probe(Environment):
         if message == "kaboom":
             raise RuntimeError("kaboom")
         if message == "slow":
-            time.sleep(1.5)
+            time.sleep(10.0)
         self._state.step_count += 1
         self._state.last = message
         rewards = {"end": 1.0, "true": True, "one": 1, "nothing": None, "nan": math.nan}

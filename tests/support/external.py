@@ -55,7 +55,7 @@ def ensure_venv(folder: Path | None = None, *, ray: bool = False) -> Path:
     return python
 
 
-def run(python: Path, args: Sequence[str], cwd: Path, timeout: float = 120.0) -> str:
+def run(python: Path, args: Sequence[str], cwd: Path, timeout: float = 280.0) -> str:
     """Run ``python args`` in the folder ``cwd`` and return what it printed.
 
     Raises:
