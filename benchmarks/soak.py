@@ -53,7 +53,10 @@ def memory(pid: int) -> dict[str, int]:
     """Return the memory of a process tree in bytes: ``pss`` (shared pages divided) and ``private``."""
     total = {"pss": 0, "private": 0, "processes": 0}
     for process in tree(pid):
-        text = Path(f"/proc/{process}/smaps_rollup").read_text()
+        try:
+            text = Path(f"/proc/{process}/smaps_rollup").read_text()
+        except OSError:  # it ended meanwhile, and has none
+            continue
         sizes = {
             line.split(":")[0]: int(line.split()[1]) * 1024
             for line in text.splitlines()
