@@ -77,6 +77,7 @@ class Call:
         done: Whether it has a result or an error.
         driver: The thread that carries it out, and whether it blocks meanwhile; ``None``: nobody does.
         running: What runs for it in a thread of its own.
+        waker: Called once when it has gone on, for a task that waits for it while another driver does that.
         error: What it raised.
     """
 
@@ -86,6 +87,7 @@ class Call:
         self.done = False
         self.driver: tuple[int, bool] | None = None
         self.running: Future[Any] | None = None
+        self.waker: Callable[[], None] | None = None
         self._flow = flow
         self._begun = False
         self._value: Any = None
@@ -105,6 +107,8 @@ class Call:
             self._value, self.done = stop.value, True
         except BaseException as exc:
             self.error, self.done = exc, True
+        if self.waker is not None:
+            self.waker()
 
     def outcome(self) -> Any:
         """Return the result, or raise the error."""

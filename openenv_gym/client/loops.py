@@ -125,13 +125,17 @@ async def _reply(call: Call, link: Answering) -> Any:
             with contextlib.suppress(TimeoutError):  # only a part of it has arrived
                 return link.collect(now)
         left = link.span if link.due is None else min(link.span, link.due - now)
-        if not await _readable(link.fileno(), left):
+        if not await _readable(call, link.fileno(), left):
             return await _in_thread(call, link.collect)
     return None
 
 
-async def _readable(descriptor: int, seconds: float) -> bool:
-    """Wait until something arrives, for some seconds at most; return whether the loop can do that."""
+async def _readable(call: Call, descriptor: int, seconds: float) -> bool:
+    """Wait until something arrives, or ``call`` has gone on, for some seconds at most.
+
+    Returns:
+        Whether the loop can do that.
+    """
     loop = asyncio.get_running_loop()
     arrived = loop.create_future()
     try:
@@ -139,9 +143,11 @@ async def _readable(descriptor: int, seconds: float) -> bool:
     except NotImplementedError:
         return False
     timer = loop.call_later(max(seconds, 0.0), _resolve, arrived)
+    call.waker = lambda: _set(loop, arrived)
     try:
         await arrived
     finally:
+        call.waker = None
         timer.cancel()
         loop.remove_reader(descriptor)
     return True

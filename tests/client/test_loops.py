@@ -19,9 +19,8 @@ from openenv_gym.client.loops import run
 class SocketLink:
     """A connection whose reply is a byte on a socket."""
 
-    span = 5.0
-
     def __init__(self) -> None:
+        self.span = 5.0
         self.ours, self.theirs = socket.socketpair()
         self.ours.setblocking(False)
         self.due: float | None = None
@@ -249,12 +248,12 @@ def test_work_of_a_cancelled_call_is_undone_before_the_next_call_begins() -> Non
 
 def test_a_blocking_call_on_the_loop_finishes_what_a_task_had_begun(link: SocketLink) -> None:
     async def main() -> Any:
-        line = Line()
+        line, link.span = Line(), 600.0
         task = asyncio.ensure_future(run(line, call_in(line, link.flow())))
         await ticks()
         link.theirs.send(b"t")
         assert line.run(call_in(line, working(Work(lambda: "blocking")))) == "blocking"
-        return await task
+        return await asyncio.wait_for(task, 60)  # it is told, and does not find out at the next look
 
     assert asyncio.run(main()) == b"t"
 
