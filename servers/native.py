@@ -43,6 +43,7 @@ _MODES = {
     "same_step": AutoresetMode.SAME_STEP,
 }
 _MASK = "reset_mask"
+_DOUBLE, _FLOAT = np.dtype("<f8"), np.dtype("<f4")
 
 
 class Native(Access):
@@ -147,10 +148,11 @@ class Native(Access):
         return reply
 
     def _rewards(self, rewards: Any) -> Any:
-        if type(rewards) is np.ndarray and rewards.dtype == "<f8" and rewards.shape == (self._lanes,):
-            return rewards.tobytes()
-        if type(rewards) is np.ndarray and rewards.dtype == np.float32:
-            return [Ext(Code.ARRAY, dump_array(rewards))]  # as it would be packed, and what most have
+        if type(rewards) is np.ndarray:
+            if rewards.dtype == _DOUBLE and rewards.shape == (self._lanes,):
+                return rewards.tobytes()
+            if rewards.dtype == _FLOAT:
+                return [Ext(Code.ARRAY, dump_array(rewards))]  # as it is packed, in fewer calls
         return [pack(rewards, "rewards")]
 
     def _flags(self, terminated: Any, truncated: Any) -> bytes:

@@ -132,7 +132,7 @@ def load_array(data: memoryview) -> np.ndarray[Any, Any]:
     array = np.frombuffer(items, dtype)
     if dtype.kind in "bU":
         check_items(array)
-    return array.reshape(shape).copy()
+    return (array if len(shape) == 1 else array.reshape(shape)).copy()
 
 
 def load_scalar(data: memoryview) -> np.generic:

@@ -66,21 +66,12 @@ class Opaque(msgspec.Struct, frozen=True):
     repr: str
 
 
-def unpack_ext(code: int, data: memoryview) -> Any:
-    """Return the value of an extension; the hook of every decoder.
+def unpack_ext(code: int, data: memoryview, depth: int = 0) -> Any:
+    """Return the value of an extension inside ``depth`` others; the hook of every decoder.
 
     Raises:
         msgspec.DecodeError: The code is unknown or the data malformed.
     """
-    return _unpack(0, code, data)
-
-
-def add_reader(code: int, make: Callable[[list[Any]], Any]) -> None:
-    """Let ``make`` build the values of ``code`` from their parts; it raises ``ValueError`` for wrong ones."""
-    _READERS[code] = lambda data, depth: make(_parts(data, depth))
-
-
-def _unpack(depth: int, code: int, data: memoryview) -> Any:
     reader = _READERS.get(code)
     if reader is None:
         raise msgspec.ValidationError(f"extension {code} is unknown; the peer may be newer")
@@ -92,8 +83,14 @@ def _unpack(depth: int, code: int, data: memoryview) -> Any:
         raise msgspec.ValidationError(f"malformed extension {code}: {exc}") from exc
 
 
+def add_reader(code: int, make: Callable[[list[Any]], Any]) -> None:
+    """Let ``make`` build the values of ``code`` from their parts; it raises ``ValueError`` for wrong ones."""
+    _READERS[code] = lambda data, depth: make(_parts(data, depth))
+
+
 _DECODERS = [
-    msgspec.msgpack.Decoder(list[Any], ext_hook=partial(_unpack, depth)) for depth in range(MAX_DEPTH + 1)
+    msgspec.msgpack.Decoder(list[Any], ext_hook=partial(unpack_ext, depth=depth))
+    for depth in range(MAX_DEPTH + 1)
 ]
 
 

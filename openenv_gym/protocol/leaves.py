@@ -258,7 +258,8 @@ class IntColumn(ArrayColumn):
         if not self.actions or not array.size:
             return True
         if not self._low:  # seen as unsigned, what is below 0 is above all the rest
-            return int(np.maximum.reduce(array.view(self._unsigned), None)) <= self._high
+            seen = array.view(self._unsigned)
+            return seen.item(seen.argmax()) <= self._high
         return self._low <= int(array.min()) and int(array.max()) <= self._high
 
     def read_exact(self, column: Any, n: int) -> list[Any]:

@@ -97,8 +97,7 @@ class Landing:
         if lanes is not part.lanes:
             self._take(reply, list(lanes), len(lanes))
         elif part.count == self._n:
-            rewards = rewards_of(reply, self._n)
-            self.rewards = rewards if rewards.flags.writeable else rewards.copy()
+            self.rewards = rewards_of(reply, self._n)
             self.flag_bytes[:] = reply.flags.translate(_ENDS)
         elif (known := self._reward_bytes) is not None and type(reply.rewards) is bytes:
             if len(reply.rewards) != 8 * part.count:
@@ -234,9 +233,11 @@ def lanes_of(part: Part, reply: Any) -> list[int]:
 
 
 def rewards_of(reply: Transition, n: int) -> Any:
-    """Return the rewards of ``n`` lanes."""
+    """Return the rewards of ``n`` lanes, with memory of their own."""
     rewards = reply.rewards
-    array = np.frombuffer(rewards, "<f8") if type(rewards) is bytes else np.asarray(rewards[0])
+    array = np.frombuffer(bytearray(rewards), "<f8") if type(rewards) is bytes else rewards[0]
+    if type(array) is not np.ndarray:
+        array = np.asarray(array)
     if array.shape != (n,):
         raise ValueError(f"rewards of shape {array.shape} came for {n} lanes")
     return array
