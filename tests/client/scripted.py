@@ -226,17 +226,22 @@ def count_steps(request: Any, life: Life) -> Any:
 
 
 @contextlib.contextmanager
-def interrupt_when(condition: Callable[[], bool]) -> Iterator[None]:
-    """Send this thread a KeyboardInterrupt once ``condition`` holds and it has had time to wait again."""
+def interrupt_when(
+    condition: Callable[[], bool], handler: Callable[[int, Any], Any] = signal.default_int_handler
+) -> Iterator[None]:
+    """Have this thread call ``handler``, which by default raises KeyboardInterrupt, in the midst of its work.
+
+    It does so once ``condition`` holds and it has had time to wait again.
+    """
     me = threading.get_ident()
 
     def watch() -> None:
         while not condition():
             time.sleep(0.001)
-        time.sleep(0.05)
+        time.sleep(0.2)
         signal.pthread_kill(me, signal.SIGINT)
 
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    previous = signal.signal(signal.SIGINT, handler)
     thread = threading.Thread(target=watch)
     thread.start()
     try:

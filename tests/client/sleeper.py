@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 from openenv_gym.client import EnvClient
@@ -10,7 +11,10 @@ from openenv_gym.environment import Environment
 from openenv_gym.models import Action, Observation, State
 from openenv_gym.tools import tool
 
-__all__ = ["Nap", "Sleeper", "SleeperClient", "Sleeps", "Slept"]
+__all__ = ["Gate", "Nap", "Sleeper", "SleeperClient", "Sleeps", "Slept"]
+
+
+_UNTIL = "until "
 
 
 class Nap(Action):
@@ -33,6 +37,26 @@ class Sleeps(State):
     slept: float = 0.0
 
 
+class Gate:
+    """Holds a step of :class:`Sleeper`, in whichever process, until it is opened.
+
+    Attributes:
+        say: What the action of such a step says.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.say = f"{_UNTIL}{path}"
+
+    def open(self) -> None:
+        """Let whoever waits go on."""
+        self._path.touch()
+
+    def shut(self) -> None:
+        """Hold those who come from now on."""
+        self._path.unlink()
+
+
 class Sleeper(Environment[Nap, Slept, Sleeps]):
     """Sleeps, says what it is told, and rewards half a point; ``say="end"`` ends the episode."""
 
@@ -51,6 +75,8 @@ class Sleeper(Environment[Nap, Slept, Sleeps]):
             return super().step(action)
         self.steps += 1
         time.sleep(action.seconds)
+        if action.say.startswith(_UNTIL):
+            _wait_for(Path(action.say.removeprefix(_UNTIL)))
         self.state.slept += action.seconds
         if action.say == "boom":
             raise RuntimeError("kaboom")
@@ -70,8 +96,14 @@ class Sleeper(Environment[Nap, Slept, Sleeps]):
     @tool(timeout=0.05)
     def hang(self) -> None:
         """Take too long."""
-        time.sleep(0.8)
+        time.sleep(2.5)
 
 
 class SleeperClient(EnvClient[Nap, Slept, Sleeps]):
     """Its client."""
+
+
+def _wait_for(path: Path) -> None:
+    end = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.005)

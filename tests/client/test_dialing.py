@@ -48,7 +48,7 @@ def listening(handler: Callable[[socket.socket], None]) -> Iterator[int]:
 def test_tcp() -> None:
     with (
         listening(lambda sock: sock.sendall(b"hi")) as port,
-        dial(parse_endpoint(f"ws://localhost:{port}"), deadline_in(5)) as sock,
+        dial(parse_endpoint(f"ws://localhost:{port}"), deadline_in(30)) as sock,
     ):
         assert sock.recv(2) == b"hi"
 
@@ -58,19 +58,19 @@ def test_a_unix_socket(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
-        with dial(parse_endpoint(f"unix:{path}"), deadline_in(5)) as sock:
+        with dial(parse_endpoint(f"unix:{path}"), deadline_in(30)) as sock:
             assert sock.family == socket.AF_UNIX
 
 
 def test_a_unix_socket_where_nobody_listens(tmp_path: Path) -> None:
     with pytest.raises(Unreachable, match="no server listens there"):
-        dial(parse_endpoint(f"unix:{tmp_path / 's'}"), deadline_in(5))
+        dial(parse_endpoint(f"unix:{tmp_path / 's'}"), deadline_in(30))
 
 
 def test_a_system_without_unix_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "AF_UNIX")
     with pytest.raises(ConfigError, match="has no Unix sockets"):
-        dial(parse_endpoint("unix:/s"), deadline_in(5))
+        dial(parse_endpoint("unix:/s"), deadline_in(30))
 
 
 def test_a_port_where_nobody_listens() -> None:
@@ -78,7 +78,7 @@ def test_a_port_where_nobody_listens() -> None:
         bound.bind(("127.0.0.1", 0))
         advice = r"start one \(python -m openenv_gym.serve\), or correct base_url"
         with pytest.raises(Unreachable, match=f"no server listens there .*; {advice}"):
-            dial(parse_endpoint(f"ws://127.0.0.1:{bound.getsockname()[1]}"), deadline_in(5))
+            dial(parse_endpoint(f"ws://127.0.0.1:{bound.getsockname()[1]}"), deadline_in(30))
 
 
 def test_a_deadline_that_has_passed() -> None:
@@ -94,7 +94,7 @@ def test_a_name_without_address(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "getaddrinfo", fail)
     with pytest.raises(Unreachable, match=r"the name 'nowhere.invalid' cannot be resolved"):
-        dial(parse_endpoint("ws://nowhere.invalid"), deadline_in(5))
+        dial(parse_endpoint("ws://nowhere.invalid"), deadline_in(30))
 
 
 def test_every_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_every_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> No
             (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)),
         ]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-        with dial(parse_endpoint("ws://two.example"), deadline_in(5)) as sock:
+        with dial(parse_endpoint("ws://two.example"), deadline_in(30)) as sock:
             assert sock.recv(2) == b"hi"
 
 
@@ -141,7 +141,7 @@ def test_a_proxy_is_asked_to_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     heads: list[bytes] = []
     with listening(answering(b"HTTP/1.0 200 ok\r\n\r\n", b"hi", heads=heads)) as port:
         monkeypatch.setenv("http_proxy", f"http://me:p%40ss@127.0.0.1:{port}")
-        with dial(parse_endpoint("ws://far.example:81/prefix"), deadline_in(5)) as sock:
+        with dial(parse_endpoint("ws://far.example:81/prefix"), deadline_in(30)) as sock:
             sock.sendall(b"x")
             assert sock.recv(2) == b"hi"
     assert heads[0] == (
@@ -162,7 +162,7 @@ def test_a_proxy_that_refuses(monkeypatch: pytest.MonkeyPatch, answer: bytes, ki
     with listening(answering(answer, heads=[])) as port:
         monkeypatch.setenv("http_proxy", f"me:pw@127.0.0.1:{port}")
         with pytest.raises(ServerConnectionError, match=r"the proxy 127.0.0.1 refuses") as caught:
-            dial(parse_endpoint("ws://far.example"), deadline_in(5))
+            dial(parse_endpoint("ws://far.example"), deadline_in(30))
     assert type(caught.value) is kind
     assert "pw" not in str(caught.value)
 
@@ -170,7 +170,7 @@ def test_a_proxy_that_refuses(monkeypatch: pytest.MonkeyPatch, answer: bytes, ki
 def test_a_proxy_of_another_kind_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("all_proxy", "socks5://127.0.0.1:1")
     with pytest.raises(ConfigError, match=r"'socks5'.*only http:// proxies"):
-        dial(parse_endpoint("ws://far.example"), deadline_in(5))
+        dial(parse_endpoint("ws://far.example"), deadline_in(30))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
@@ -178,7 +178,7 @@ def test_this_machine_is_reached_without_a_proxy(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     with (
         listening(lambda sock: sock.sendall(b"hi")) as port,
-        dial(parse_endpoint(f"ws://{host}:{port}"), deadline_in(5)) as sock,
+        dial(parse_endpoint(f"ws://{host}:{port}"), deadline_in(30)) as sock,
     ):
         assert sock.recv(2) == b"hi"
 
@@ -220,7 +220,7 @@ def tls_server(certificate: Path) -> Callable[[socket.socket], None]:
         try:
             with context.wrap_socket(sock, server_side=True) as wrapped:
                 wrapped.sendall(b"hi")
-        except ssl.SSLError:
+        except OSError:  # of TLS, or a reset by a client that does not trust us
             pass
 
     return handler
@@ -230,7 +230,7 @@ def test_tls(monkeypatch: pytest.MonkeyPatch, certificate: Path) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     with (
         listening(tls_server(certificate)) as port,
-        dial(parse_endpoint(f"wss://localhost:{port}"), deadline_in(5)) as sock,
+        dial(parse_endpoint(f"wss://localhost:{port}"), deadline_in(30)) as sock,
     ):
         assert sock.recv(2) == b"hi"
 
@@ -238,14 +238,14 @@ def test_tls(monkeypatch: pytest.MonkeyPatch, certificate: Path) -> None:
 def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: Path) -> None:
     with listening(tls_server(certificate)) as port:
         with pytest.raises(ServerConnectionError, match=r"TLS failed.*SSL_CERT_FILE") as caught:
-            dial(parse_endpoint(f"wss://localhost:{port}"), deadline_in(5))
+            dial(parse_endpoint(f"wss://localhost:{port}"), deadline_in(30))
     assert not isinstance(caught.value, Unreachable)
 
 
 def test_tls_to_a_server_that_speaks_none_says_how_to_reach_it() -> None:
     with listening(lambda sock: sock.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as port:
         with pytest.raises(ServerConnectionError, match=r"TLS failed.*reached by ws:// or http://"):
-            dial(parse_endpoint(f"wss://localhost:{port}"), deadline_in(5))
+            dial(parse_endpoint(f"wss://localhost:{port}"), deadline_in(30))
 
 
 def test_a_head_that_never_ends_is_refused() -> None:
@@ -255,7 +255,7 @@ def test_a_head_that_never_ends_is_refused() -> None:
         thread = threading.Thread(target=_flood, args=(theirs,))
         thread.start()
         with pytest.raises(ServerConnectionError, match="does not speak HTTP"):
-            read_head(ours, endpoint, deadline_in(5))
+            read_head(ours, endpoint, deadline_in(30))
         ours.close()
         thread.join(10)
 
@@ -273,4 +273,4 @@ def test_a_head_and_what_follows_are_told_apart_however_they_arrive() -> None:
     with ours, theirs:
         for byte in data[:-1]:
             theirs.sendall(bytes([byte]))
-        assert read_head(ours, parse_endpoint("ws://h"), deadline_in(5)) == (data[:-4], b"res")
+        assert read_head(ours, parse_endpoint("ws://h"), deadline_in(30)) == (data[:-4], b"res")

@@ -18,12 +18,13 @@ from openenv_gym.client.jsonlink import JsonLink, error_from_json, number
 from openenv_gym.client.links import Request
 from openenv_gym.transport.texts import TextChannel
 from tests.client.jsonserver import JsonServer, observation, serving_json
+from tests.support.serverproc import eventually
 
 
 def link_to(server: JsonServer, **options: Any) -> JsonLink:
-    channel = connect(parse_endpoint(server.url), deadline_in(5), json=True, max_message=100_000)
+    channel = connect(parse_endpoint(server.url), deadline_in(30), json=True, max_message=100_000)
     assert isinstance(channel, TextChannel)
-    return JsonLink(channel, server.url, **{"timeout": 5.0, "keepalive": None, **options})
+    return JsonLink(channel, server.url, **{"timeout": 30.0, "keepalive": None, **options})
 
 
 def ask(link: JsonLink, kind: Any, data: Any = None) -> Any:
@@ -163,25 +164,28 @@ def test_an_error_that_comes_unasked_answers_the_first_request() -> None:
 
 
 def test_f009_a_reply_that_comes_late_is_never_taken_for_the_next_one() -> None:
+    release = threading.Event()
+
     def answer(message: dict[str, Any], connection: int) -> Any:
-        time.sleep(message["data"].get("sleep", 0))
+        release.wait(60)
         return observation({"echoed": message["data"]["say"]})
 
     with serving_json(answer) as server:
         link = link_to(server, timeout=0.05)
         with pytest.raises(errors.DeadlineExceededError, match="message_timeout_s"):
-            ask(link, "step", {"say": "first", "sleep": 0.3})
+            ask(link, "step", {"say": "first"})
         assert link.over
         assert not link.ready()
         with pytest.raises(errors.SessionLostError):
             ask(link, "step", {"say": "second"})
+        release.set()
 
 
 def test_patience_ends_a_wait_and_not_the_request() -> None:
     release = threading.Event()
 
     def answer(message: dict[str, Any], connection: int) -> Any:
-        release.wait(10)
+        release.wait(60)
         return observation({"echoed": "at last"})
 
     with serving_json(answer) as server:
@@ -265,7 +269,7 @@ def test_a_server_that_gives_no_sign_of_life_is_given_up(monkeypatch: pytest.Mon
     release = threading.Event()
 
     def answer(message: dict[str, Any], connection: int) -> Any:
-        release.wait(10)
+        release.wait(60)
         return None
 
     with serving_json(answer, ping_interval=None) as server:
@@ -276,14 +280,21 @@ def test_a_server_that_gives_no_sign_of_life_is_given_up(monkeypatch: pytest.Mon
         release.set()
 
 
-def test_a_silent_server_that_answers_pings_is_waited_for() -> None:
-    def answer(message: dict[str, Any], connection: int) -> Any:
-        time.sleep(0.4)
-        return observation({"echoed": "x"})
+def test_a_silent_server_that_answers_pings_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    pings: list[bytes] = []
+    ping = TextChannel.ping
 
+    def counted(channel: TextChannel, payload: bytes = b"") -> bool:
+        pings.append(payload)
+        return ping(channel, payload)
+
+    def answer(message: dict[str, Any], connection: int) -> Any:
+        return observation({"asked": eventually(lambda: len(pings) > 2)})  # each after an answer to the last
+
+    monkeypatch.setattr(TextChannel, "ping", counted)
     with serving_json(answer) as server:
-        link = link_to(server, keepalive=(0.05, 0.2))
-        assert ask(link, "reset", {})["observation"] == {"echoed": "x"}
+        link = link_to(server, keepalive=(0.05, 30.0))
+        assert ask(link, "reset", {})["observation"] == {"asked": True}
         link.close()
 
 

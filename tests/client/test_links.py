@@ -14,6 +14,8 @@ from openenv_gym.client.opening import Opener
 from openenv_gym.client.settings import ClientSettings
 from openenv_gym.errors import RemoteProtocolError, ValidationError, ValueNotCarriedError
 from openenv_gym.protocol import messages as m
+from tests.client.sleeper import Gate
+from tests.support.serverproc import eventually
 
 
 @pytest.fixture
@@ -67,15 +69,15 @@ def test_a_request_that_was_given_up_is_executed_and_its_reply_dropped(link: Bin
     assert ask(link, "step", {"say": "kept"})["observation"] == {"said": "kept", "steps": 2}
 
 
-def test_waiting_in_pieces(link: BinaryLink) -> None:
+def test_waiting_in_pieces(link: BinaryLink, gate: Gate) -> None:
     ask(link, "reset")
-    link.post(Request("step", {"seconds": 0.1}))
+    link.post(Request("step", {"say": gate.say}))
     assert (link.connected(), link.ready(), link.due is not None, link.span) == (True, True, True, 1.0)
     with pytest.raises(TimeoutError):
         link.collect(time.monotonic() + 0.001)
     assert link.fileno() >= 0
-    while not link.poll():
-        time.sleep(0.002)
+    gate.open()
+    assert eventually(link.poll)
     assert link.collect(time.monotonic())["observation"]["steps"] == 1
     link.restore()
 

@@ -12,15 +12,17 @@ import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from websockets.sync.server import ServerConnection
 
 from openenv_gym import errors
 from openenv_gym.client import EnvClient, GenericEnvClient, attending
 from openenv_gym.models import CallToolAction, CallToolObservation, ListToolsObservation, StepResult
-from tests.client.jsonserver import observation, serving_json
-from tests.client.sleeper import Nap, SleeperClient, Sleeps, Slept
+from tests.client.jsonserver import JsonServer, observation, serving_json
+from tests.client.sleeper import Gate, Nap, SleeperClient, Sleeps, Slept
 from tests.support.proxy import Proxy
 from tests.support.serverproc import ServerProcess, eventually
 
@@ -37,10 +39,26 @@ def echo(message: dict[str, Any], connection: int) -> Any:
     if message["type"] == "state":
         return {"type": "state", "data": {"episode_id": "e", "step_count": connection}}
     said = message.get("data", {})
-    time.sleep(said.get("sleep", 0))
     return observation(
         {"said": said.get("say", ""), "steps": connection}, reward=0.5, done=said.get("end", False)
     )
+
+
+@contextmanager
+def waiting_echo() -> Iterator[JsonServer]:
+    """Run a server that answers as :func:`echo` does, but to what says ``wait`` in the end only."""
+    release = threading.Event()
+
+    def answer(message: dict[str, Any], connection: int) -> Any:
+        if message.get("data", {}).get("wait"):
+            release.wait(60)
+        return echo(message, connection)
+
+    with serving_json(answer) as server:
+        try:
+            yield server
+        finally:
+            release.set()
 
 
 # -- with and without a loop
@@ -85,17 +103,17 @@ def test_on_a_loop_results_may_be_used_without_await(client: SleeperClient) -> N
     asyncio.run(main())
 
 
-def test_the_loop_goes_on_while_a_step_takes_long(client: SleeperClient) -> None:
-    async def main() -> int:
+def test_the_loop_goes_on_while_a_step_takes_long(client: SleeperClient, gate: Gate) -> None:
+    async def main() -> None:
         await client.reset()
-        task = asyncio.ensure_future(client.step(Nap(seconds=0.3)))
-        count = 0
-        while not task.done():
+        task = asyncio.ensure_future(client.step(Nap(say=gate.say)))
+        for _ in range(6):
             await asyncio.sleep(0.005)
-            count += 1
-        return count
+            assert not task.done()
+        gate.open()
+        await task
 
-    assert asyncio.run(main()) > 5
+    asyncio.run(main())
 
 
 def test_many_sessions_on_one_loop_are_under_way_at_once(sleeper_url: str) -> None:
@@ -195,15 +213,18 @@ def test_f031_the_address_is_public_and_no_loop_is_needed(sleeper_url: str) -> N
 # -- timeouts and cancellation
 
 
-def test_f009_a_cancelled_step_never_answers_the_next_one(client: SleeperClient) -> None:
+def test_f009_a_cancelled_step_never_answers_the_next_one(client: SleeperClient, gate: Gate) -> None:
     async def main() -> None:
         await client.reset()
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(client.step(Nap(seconds=0.3, say="late")), 0.05)
+            await asyncio.wait_for(client.step(Nap(say=gate.say)), 0.05)
+        gate.open()
         result = await client.step(Nap(say="next"))
         assert (result.observation.said, result.observation.steps) == ("next", 2)
+        gate.shut()
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(client.step(Nap(seconds=0.2, say="late")), 0.02)
+            await asyncio.wait_for(client.step(Nap(say=gate.say)), 0.02)
+        gate.open()
         assert (await client.reset()).observation.said == "hello"
 
     asyncio.run(main())
@@ -213,24 +234,26 @@ def test_f009_with_json_the_connection_is_dropped() -> None:
     async def main(client: Any) -> None:
         await client.reset()
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(client.step({"sleep": 0.2, "say": "late"}), 0.02)
+            await asyncio.wait_for(client.step({"wait": True, "say": "late"}), 0.02)
         with pytest.raises(errors.SessionLostError, match="was given up"):
             await client.step({"say": "next"})
         assert (await client.reset()).observation == {"said": "", "steps": 2}
         assert (await client.step({"say": "next"})).observation["said"] == "next"
         await client.close()
 
-    with serving_json(echo) as server:
+    with waiting_echo() as server:
         asyncio.run(main(GenericEnvClient(server.url)))
 
 
 @pytest.mark.parametrize("language", ["binary", "json"])
-def test_what_takes_too_long_is_a_timeout_and_ends_the_session(sleeper_url: str, language: str) -> None:
-    with serving_json(echo) as server:
-        client = GenericEnvClient(sleeper_url if language == "binary" else server.url, message_timeout_s=0.3)
+def test_what_takes_too_long_is_a_timeout_and_ends_the_session(
+    sleeper_url: str, language: str, gate: Gate
+) -> None:
+    with waiting_echo() as server:
+        client = GenericEnvClient(sleeper_url if language == "binary" else server.url, message_timeout_s=2.5)
         client.reset()
         with pytest.raises(TimeoutError) as caught:
-            client.step({"seconds": 5.0} if language == "binary" else {"sleep": 1.0})
+            client.step({"say": gate.say} if language == "binary" else {"wait": True})
         assert isinstance(caught.value, errors.DeadlineExceededError)
         with pytest.raises(errors.SessionLostError, match=r"call reset.. to start a new session"):
             client.step({"say": "x"})
@@ -284,6 +307,7 @@ def test_f010_a_server_that_restarts_is_reached_again_by_reset() -> None:
     try:
         client.reset()
         server.kill()
+        assert eventually(lambda: not server.family())  # the session goes with its worker, not before
         server.start()
         with pytest.raises(errors.SessionLostError):
             client.step(Nap())
@@ -420,10 +444,18 @@ def test_another_session_needs_no_address_and_no_secret() -> None:
 def test_pings_are_answered_while_the_program_is_busy_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert eventually(lambda: attending._thread is None)  # one that sleeps goes by the old period
     monkeypatch.setattr(attending, "_PERIOD", 0.02)
-    with serving_json(echo, ping_interval=0.1, ping_timeout=0.4) as server:
+    pings: list[Any] = []
+    ping = ServerConnection.ping
+
+    def counted(connection: ServerConnection, *args: Any, **options: Any) -> Any:
+        pings.append(options)
+        return ping(connection, *args, **options)
+
+    monkeypatch.setattr(ServerConnection, "ping", counted)
+    with serving_json(echo, ping_interval=0.1, ping_timeout=60.0) as server:
         client = GenericEnvClient(server.url)
         client.reset()
-        time.sleep(1.0)
+        assert eventually(lambda: len(pings) > 2)  # each was sent after the answer to the one before
         assert client.step({"say": "there"}).observation == {"said": "there", "steps": 1}
         client.close()
 
