@@ -68,10 +68,10 @@ def test_f009_the_reply_of_a_step_that_came_too_late_answers_nothing(
     cell: Cell, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     with serve(ANY_ENV, cell, tmp_path, **settings) as url:
-        env = RemoteEnv(base_url=url, env_kwargs={"name": "SleepEnv", "unit": 0.3}, step_timeout=0.4)
+        env = RemoteEnv(base_url=url, env_kwargs={"name": "SleepEnv", "unit": 0.4}, step_timeout=2.5)
         env.reset()
         with pytest.raises(DeadlineExceededError):
-            env.step(3)
+            env.step(10)
         assert env.reset()[0] == 0
         assert [int(env.step(action)[0]) for action in (0, 1, 0)] == [0, 1, 0]
         env.close()
@@ -88,8 +88,8 @@ def test_f009_the_reply_of_an_interrupted_step_answers_nothing(remote: Remote) -
     env.reset()
     before = signal.signal(signal.SIGALRM, ring)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
         with pytest.raises(AlarmError):
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
             env.step(5)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -108,9 +108,9 @@ def test_f009_the_reply_of_an_interrupted_step_answers_nothing(remote: Remote) -
 def test_f005_f027_f079_a_call_that_does_not_end_is_ended(name: str, tmp_path: Path) -> None:
     kwargs = {"step": 600.0} if name == "SleepEnv" else {"seconds": 600.0}
     with serve(ANY_ENV, PROCESS, tmp_path, sessions_per_worker=1) as url:
-        env = RemoteEnv(base_url=url, env_kwargs={"name": name, **kwargs}, step_timeout=0.3)
+        env = RemoteEnv(base_url=url, env_kwargs={"name": name, **kwargs}, step_timeout=2.5)
         env.reset()
-        with pytest.raises(DeadlineExceededError, match="0.3 s") as caught:
+        with pytest.raises(DeadlineExceededError, match="2.5 s") as caught:
             env.step(0)
         assert isinstance(caught.value, SessionLostError)
         assert env.reset()[0] == 0
@@ -119,7 +119,7 @@ def test_f005_f027_f079_a_call_that_does_not_end_is_ended(name: str, tmp_path: P
 
 def test_f005_what_a_call_started_is_ended_with_it(tmp_path: Path) -> None:
     path = tmp_path / "notes"
-    with serve(ANY_ENV, PROCESS, tmp_path, sessions_per_worker=1, step_deadline=1.0) as url:
+    with serve(ANY_ENV, PROCESS, tmp_path, sessions_per_worker=1, step_deadline=4.0) as url:
         kwargs = {"name": "ChildEnv", "seconds": 600.0, "path": str(path)}
         env = RemoteEnv(base_url=url, env_kwargs=kwargs)
         env.reset()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import re
@@ -15,7 +16,7 @@ import pytest
 from openenv_gym.env import RemoteEnv
 from openenv_gym.errors import AuthenticationError
 from openenv_gym.protocol.messages import SUBPROTOCOL
-from tests.support.serverproc import ROOT, ServerProcess, serving
+from tests.support.serverproc import ROOT, ServerProcess, eventually, serving
 
 _UPGRADE = {
     "Connection": "Upgrade",
@@ -51,12 +52,22 @@ def _answer(server: ServerProcess, path: str = "/ws", **headers: str) -> tuple[i
         connection.close()
 
 
+def _open_files(pid: int) -> list[str]:
+    """Return what the descriptors of a process lead to, without those that are closed meanwhile."""
+    found = []
+    with contextlib.suppress(OSError):
+        for file in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                found.append(os.readlink(file))
+    return found
+
+
 def _listeners(server: ServerProcess) -> list[str]:
     """Return the addresses, as the kernel writes them, on which any process of the server listens."""
     inodes = set()
     for pid in server.family():
-        for file in Path(f"/proc/{pid}/fd").iterdir():
-            inodes.update(re.findall(r"socket:\[(\d+)\]", os.readlink(file)))
+        for name in _open_files(pid):
+            inodes.update(re.findall(r"socket:\[(\d+)\]", name))
     rows = [
         line.split()
         for table in ("tcp", "tcp6")
@@ -120,5 +131,5 @@ def test_f084_with_a_token_only_who_has_it_gets_in(handover: str, tmp_path: Path
 
 def test_f084_without_one_the_server_says_what_that_means(tmp_path: Path) -> None:
     with serving("echo", "--host", "0.0.0.0", "--insecure", "--workers", "0", log=tmp_path / "log") as server:
-        assert "anyone who reaches 0.0.0.0 may use this server" in server.log()
+        assert eventually(lambda: "anyone who reaches 0.0.0.0 may use this server" in server.log())
         assert _answer(server)[0] == 101

@@ -47,7 +47,7 @@ def test_f010_after_a_server_was_killed_the_same_env_goes_on(tmp_path: Path) -> 
 
 def test_f010_while_there_is_no_server_each_call_says_so(tmp_path: Path) -> None:
     with serving(COUNTER, "--workers", "1", log=tmp_path / "log") as server:
-        env = RemoteEnv(base_url=server.url, connect_timeout=0.1, path=str(tmp_path / "count"))
+        env = RemoteEnv(base_url=server.url, connect_timeout=2.0, path=str(tmp_path / "count"))
         env.reset()
         _kill_server(server)
         with pytest.raises(SessionLostError, match="the server process was killed"):
@@ -89,7 +89,7 @@ def test_f012_a_lost_step_is_never_an_ordinary_transition(
     options = ("--workers", "1", "--drain-timeout", "0")
     with serving(COUNTER, *options, log=tmp_path / "log") as server, ThreadPoolExecutor(1) as pool:
         with Proxy(server.url, [Plan(up=Policy(cut_frame=3, how="freeze"))]) as proxy:
-            env = RemoteEnv(base_url=proxy.url, connect_timeout=0.3, on_error=on_error)
+            env = RemoteEnv(base_url=proxy.url, connect_timeout=2.0, on_error=on_error)
             first, _ = env.reset()
             step = pool.submit(env.step, 0)
             proxy.link().cut.wait()

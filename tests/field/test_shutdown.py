@@ -40,7 +40,7 @@ def _end(connection: RawConnection) -> tuple[list[object], int]:
     ("workers", "handover"),
     [("2", "on"), ("1", "off"), *(pytest.param("0", way, marks=pytest.mark.full) for way in ("on", "off"))],
 )
-@pytest.mark.parametrize(("work", "patience", "finishes"), [(1.0, "20", True), (600.0, "1", False)])
+@pytest.mark.parametrize(("work", "patience", "finishes"), [(1.0, "20", True), (600.0, "4", False)])
 def test_f058_sigterm_with_eight_sessions_one_in_a_long_step(
     work: float, patience: str, finishes: bool, workers: str, handover: str, tmp_path: Path
 ) -> None:

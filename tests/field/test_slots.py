@@ -27,16 +27,16 @@ def _active(server: ServerProcess) -> int:
 
 def test_f016_sessions_of_peers_that_froze_are_ended(tmp_path: Path) -> None:
     path = tmp_path / "count"
-    options = ("--workers", "1", "--max-sessions", "2", "--idle-timeout", "0.5", "--resume-grace", "0.5")
+    options = ("--workers", "1", "--max-sessions", "2", "--idle-timeout", "3", "--resume-grace", "0.5")
     with serving(SLEEP, *options, log=tmp_path / "log") as server, Proxy(server.url) as proxy:
-        envs = [RemoteEnv(base_url=proxy.url, path=str(path), connect_timeout=0.2) for _ in range(2)]
+        envs = [RemoteEnv(base_url=proxy.url, path=str(path)) for _ in range(2)]
         for env in envs:
             env.reset()
         before = descriptors(server.workers()[0])
         proxy.freeze()
         assert eventually(lambda: _active(server) == 0)
         assert notes(path) == "iirrcc"
-        assert descriptors(server.workers()[0]) == before - 2
+        assert eventually(lambda: descriptors(server.workers()[0]) == before - 2)
         newcomer = RemoteEnv(base_url=server.url)
         newcomer.reset()
         newcomer.close()
@@ -70,21 +70,19 @@ def test_f018_a_storm_of_failing_constructors_never_exceeds_the_limit(workers: s
     target = "tests.support.testenvs:FailingInitEnv"
     options = ("--workers", workers, "--max-sessions", "4")
     arguments = {"seconds": 0.05, "every": 5, "tries": str(tries), "path": str(path)}
-    outcomes: Counter[str] = Counter()
     with serving(target, *options, log=tmp_path / "log") as server:
 
-        def connect(number: int) -> None:
+        def connect(number: int) -> str:
             try:
                 env = RemoteEnv(base_url=server.url, slot_timeout=60.0 * (number % 2), **arguments)
             except (CapacityError, ConstructionError) as exc:
-                outcomes[type(exc).__name__] += 1
-                return
+                return type(exc).__name__
             env.reset()
             env.close()
-            outcomes["served"] += 1
+            return "served"
 
         with ThreadPoolExecutor(50) as pool:
-            list(pool.map(connect, range(50)))
+            outcomes = Counter(pool.map(connect, range(50)))
         assert eventually(lambda: _active(server) == 0)
         built = len(notes(tries))
         assert outcomes == {
@@ -95,7 +93,7 @@ def test_f018_a_storm_of_failing_constructors_never_exceeds_the_limit(workers: s
         assert built >= 25
         assert live_peak(path) <= 4
         assert notes(path).count("i") == notes(path).count("c") == outcomes["served"]
-        assert server.capacity()["waiting"] == 0
+        assert eventually(lambda: server.capacity()["waiting"] == 0)
 
 
 @pytest.mark.parametrize("workers", ["0", "1"])
@@ -105,7 +103,7 @@ def test_f111_who_comes_back_at_once_waits_for_the_cleaning(workers: str, tmp_pa
     options = ("--workers", workers, "--max-sessions", "1", "--resume-grace", "60")
     with serving(target, *options, log=tmp_path / "log") as server:
         settings = {"base_url": server.url, "seconds": 0.5}
-        item = {"kind": "EnvClient", "url": server.url, "path": str(path), "requests": "r" + "s" * 50_000}
+        item = {"kind": "EnvClient", "url": server.url, "path": str(path), "requests": "r" + "s" * 120_000}
         clients = Clients([{**item, "settings": {"seconds": 0.5}}])
         assert eventually(lambda: "s" in notes(path))
         os.kill(clients.pids[0], signal.SIGKILL)

@@ -37,10 +37,10 @@ def _make(target: str, **settings: float) -> gym.Env[object, object]:
 
 def test_f008_a_slow_start_is_no_failure(slow: str, tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
-        made = pool.submit(_make, slow, startup_timeout=60.0, connect_timeout=0.05, step_timeout=0.05)
+        made = pool.submit(_make, slow, startup_timeout=60.0, connect_timeout=2.0, step_timeout=2.0)
         assert eventually(lambda: (tmp_path / "begun").exists() or made.done())
         with pytest.raises(TimeoutError):
-            made.result(timeout=0.5)
+            made.result(timeout=3.0)
         (tmp_path / "ready").touch()
         env = made.result()
     env.reset()
@@ -48,8 +48,8 @@ def test_f008_a_slow_start_is_no_failure(slow: str, tmp_path: Path) -> None:
 
 
 def test_f008_a_start_that_takes_too_long_shows_the_log(slow: str, tmp_path: Path) -> None:
-    with pytest.raises(StartupTimeoutError, match="startup_timeout=4 s") as caught:
-        _make(slow, startup_timeout=4.0)
+    with pytest.raises(StartupTimeoutError, match="startup_timeout=8 s") as caught:
+        _make(slow, startup_timeout=8.0)
     assert "shard 1 of 2 is loaded" in str(caught.value)
     assert "shard 1 of 2 is loaded" in caught.value.details["log"]
     (tmp_path / "ready").touch()
