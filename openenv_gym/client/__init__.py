@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .blocking import SyncEnvClient as SyncEnvClient
+    from .blocking import SyncToolClient as SyncToolClient
     from .generic import GenericAction as GenericAction
     from .generic import GenericEnvClient as GenericEnvClient
     from .toolclient import MCPToolClient as MCPToolClient
     from .typed import EnvClient as EnvClient
 
-__all__ = ["EnvClient", "GenericAction", "GenericEnvClient", "MCPToolClient", "SyncEnvClient"]
+__all__ = [
+    "EnvClient",
+    "GenericAction",
+    "GenericEnvClient",
+    "MCPToolClient",
+    "SyncEnvClient",
+    "SyncToolClient",
+]
 
 _WHERE = {
     "EnvClient": "typed",
@@ -20,6 +28,7 @@ _WHERE = {
     "GenericEnvClient": "generic",
     "MCPToolClient": "toolclient",
     "SyncEnvClient": "blocking",
+    "SyncToolClient": "blocking",
 }
 
 

@@ -6,15 +6,16 @@ import inspect
 import threading
 from collections.abc import Callable, Coroutine
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from ..models import StepResult
 from .pending import Pending, loop_runs
 
 if TYPE_CHECKING:
+    from ..models import Tool
     from .typed import EnvClient
 
-__all__ = ["SyncEnvClient"]
+__all__ = ["SyncEnvClient", "SyncToolClient"]
 
 ActT = TypeVar("ActT")
 ObsT = TypeVar("ObsT")
@@ -39,7 +40,7 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
         """The client itself."""
         return self._client
 
-    def connect(self) -> SyncEnvClient[ActT, ObsT, StateT]:
+    def connect(self) -> Self:
         """Connect and open a session, unless there is one. See :meth:`.EnvClient.connect`."""
         self._client._core.run("connect()", self._client._connecting())
         return self
@@ -67,17 +68,17 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
         """End the session. See :meth:`.EnvClient.close`."""
         self._client._core.run("close()", self._client._closing())
 
-    def new_session(self) -> SyncEnvClient[ActT, ObsT, StateT]:
+    def new_session(self) -> Self:
         """Return another session on the same server. See :meth:`.EnvClient.new_session`."""
         client = self._client
-        other: EnvClient[ActT, ObsT, StateT] = client._core.run("new_session()", client._another())
-        return other.sync()
+        other: Self = client._core.run("new_session()", client._another()).sync()
+        return other
 
-    def sync(self) -> SyncEnvClient[ActT, ObsT, StateT]:
+    def sync(self) -> Self:
         """Return this client itself."""
         return self
 
-    def __enter__(self) -> SyncEnvClient[ActT, ObsT, StateT]:
+    def __enter__(self) -> Self:
         return self.connect()
 
     def __exit__(self, *exc_info: object) -> None:
@@ -101,6 +102,26 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
             return result._now() if isinstance(result, Pending) else result
 
         return block
+
+
+class SyncToolClient(SyncEnvClient[ActT, ObsT, StateT]):
+    """What :meth:`.MCPToolClient.sync` returns: the same session, with methods that block, tools included."""
+
+    # What a subclass of the client makes of these is found as its other methods are.
+    if TYPE_CHECKING:
+        last_result: StepResult[ObsT] | None
+
+        def list_tools(self, use_cache: bool = True) -> list[Tool]:
+            """Return the environment's tools."""
+
+        def call_tool(self, name: str, /, **arguments: Any) -> Any:
+            """Call a tool and return what it returns."""
+
+        def get_tool(self, name: str) -> Tool | None:
+            """Return the tool of that name, or ``None``."""
+
+        def has_tool(self, name: str) -> bool:
+            """Return whether there is a tool of that name."""
 
 
 def _run(make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:

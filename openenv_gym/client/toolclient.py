@@ -36,6 +36,7 @@ from .typed import EnvClient
 if TYPE_CHECKING:
     import typing_extensions
 
+    from .blocking import SyncToolClient
     from .rpc import Rpc
 
     ActT = typing_extensions.TypeVar("ActT", default=Any)
@@ -118,6 +119,15 @@ class MCPToolClient(EnvClient[ActT, ObsT, StateT]):
     def close(self) -> Any:
         """End the session and those of :meth:`new_session`, and stop the server of a provider object."""
         return self._core.dispatch("close()", self._closing(), at_last=True)
+
+    def sync(self) -> SyncToolClient[ActT, ObsT, StateT]:
+        """Return the same client with methods that block, whether an event loop runs or not."""
+        if self._sync is None:
+            from .blocking import SyncToolClient
+
+            self._sync = SyncToolClient(self)
+        same: Any = self._sync
+        return same  # type: ignore[no-any-return]
 
     def _parse_result(self, payload: dict[str, Any]) -> StepResult[Any]:
         fields = payload.get("observation") or {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar, overload
 
@@ -149,13 +149,14 @@ class EnvClient(Generic[ActT, ObsT, StateT_co]):
         """Sum of the rewards of the episode's steps; ``None`` while it is not over, or if there were none."""
         return sum(self._rewards) if self._finished and self._rewards else None
 
-    def connect(self) -> Any:
+    def connect(self) -> Self:
         """Connect and open a session, unless there is one; return the client. Other calls do so themselves.
 
         Raises:
             OpenEnvError: There is no session to be had; the class says why.
         """
-        return self._core.dispatch("connect()", self._connecting())
+        same: Self = self._core.dispatch("connect()", self._connecting())
+        return same
 
     def disconnect(self) -> Any:
         """End the session. The next call opens a new one."""
@@ -204,13 +205,14 @@ class EnvClient(Generic[ActT, ObsT, StateT_co]):
         """End the session and those of :meth:`new_session`, and stop the server of a provider object."""
         return self._core.dispatch("close()", self._closing(), at_last=True)
 
-    def new_session(self) -> Any:
+    def new_session(self) -> Self:
         """Return a client of the same class with another session on the same server; :meth:`close` closes it.
 
         Raises:
             CapacityError: The server has no free slot (from OpenEnv's servers the first call says so).
         """
-        return self._core.dispatch("new_session()", self._another())
+        other: Self = self._core.dispatch("new_session()", self._another())
+        return other
 
     def sync(self) -> SyncEnvClient[ActT, ObsT, StateT_co]:
         """Return the same client with methods that block, whether an event loop runs or not."""
@@ -221,7 +223,7 @@ class EnvClient(Generic[ActT, ObsT, StateT_co]):
         return self._sync
 
     @classmethod
-    def from_docker_image(cls, image: str, provider: Any = None, **kwargs: Any) -> Any:
+    def from_docker_image(cls, image: str, provider: Any = None, **kwargs: Any) -> Self:
         """Start a container and return a connected client; :meth:`close` stops it.
 
         Args:
@@ -233,10 +235,11 @@ class EnvClient(Generic[ActT, ObsT, StateT_co]):
             ConfigError: There is no such provider.
         """
         start = partial(host_of_image, image, provider, kwargs)
-        return cls._bootstrap(f"from_docker_image({image!r})", start)
+        client: Self = cls._bootstrap(f"from_docker_image({image!r})", start)
+        return client
 
     @classmethod
-    def from_env(cls, repo_id: str, *, use_docker: bool = True, provider: Any = None, **kwargs: Any) -> Any:
+    def from_env(cls, repo_id: str, *, use_docker: bool = True, provider: Any = None, **kwargs: Any) -> Self:
         """Start the environment of a Hugging Face Space here and return a connected client.
 
         Args:
@@ -246,7 +249,13 @@ class EnvClient(Generic[ActT, ObsT, StateT_co]):
             kwargs: Options of the provider.
         """
         start = partial(host_of_space, repo_id, provider, kwargs, docker=use_docker)
-        return cls._bootstrap(f"from_env({repo_id!r})", start)
+        client: Self = cls._bootstrap(f"from_env({repo_id!r})", start)
+        return client
+
+    def __await__(self) -> Generator[None, None, Self]:
+        """Return the client itself, so that ``await client.connect()`` may be written where it is there."""
+        yield from ()
+        return self
 
     async def __aenter__(self) -> Self:
         await self.connect()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from openenv_gym.client import MCPToolClient, SyncEnvClient, SyncToolClient
 from openenv_gym.errors import RemoteEnvironmentError
 from tests.client.sleeper import Nap, SleeperClient
 
@@ -87,3 +88,25 @@ def test_it_is_a_context_manager(sleeper_url: str) -> None:
         assert repr(sync).startswith("<SyncBusy ws://")
     with pytest.raises(AttributeError):
         _ = sync.nothing
+
+
+def test_the_blocking_form_of_a_tool_client_has_its_methods(sleeper_url: str) -> None:
+    class Loud(MCPToolClient):
+        def list_tools(self, use_cache: bool = True) -> Any:
+            return [tool.name.upper() for tool in super().list_tools(use_cache)]
+
+    with Loud(sleeper_url).sync() as sync:
+        other = sync.new_session()
+        assert {type(sync), type(other), type(other.sync())} == {SyncToolClient}
+        assert sync.list_tools() == [tool.name.upper() for tool in sync._tools]
+    assert type(Busy(sleeper_url).sync()) is SyncEnvClient
+
+
+def test_a_client_that_is_there_may_be_awaited(client: Busy) -> None:
+    connected = client.connect()
+
+    async def main() -> None:
+        assert await connected is client
+        assert await client.connect() is client
+
+    asyncio.run(main())

@@ -17,7 +17,8 @@ from openenv_gym import (
     SyncEnvClient,
     tool,
 )
-from openenv_gym.models import ToolList
+from openenv_gym.client import SyncToolClient
+from openenv_gym.models import Tool, ToolList
 from openenv_gym.rubrics import Gate, Rubric, Sequential, WeightedSum
 
 __all__ = ["Board", "Chess", "ChessClient", "ChessTools", "Foreign", "ForeignClient", "Look", "Move"]
@@ -87,6 +88,10 @@ class ChessTools(MCPToolClient[Move | CallToolAction, Look, Board]):
 
 async def awaited(client: ChessClient) -> None:
     """Use a client on an event loop."""
+    assert_type(await client.connect(), ChessClient)
+    assert_type(await client.new_session(), ChessClient)
+    assert_type(await ChessClient.from_docker_image("chess", provider=None), ChessClient)
+    assert_type(await ChessClient.from_env("acme/chess"), ChessClient)
     async with client as same:
         assert_type(same, ChessClient)
         assert_type(await same.reset(seed=1), StepResult[Look])
@@ -98,6 +103,10 @@ def blocking(client: ChessClient, generic: GenericEnvClient, untyped: EnvClient[
     """Use clients without one."""
     assert_type(client.step(Move("e4")).observation.board, str)
     assert_type(client.state(), Board)
+    assert_type(client.connect(), ChessClient)
+    assert_type(client.new_session().reset().observation, Look)
+    assert_type(client.sync().connect(), SyncEnvClient[Move, Look, Board])
+    assert_type(client.sync().new_session().sync(), SyncEnvClient[Move, Look, Board])
     with client.sync() as sync:
         assert_type(sync, SyncEnvClient[Move, Look, Board])
         assert_type(sync.state(), Board)
@@ -115,6 +124,21 @@ async def with_tools(chess: ChessTools, untyped: MCPToolClient) -> None:
     assert_type(chess.last_result, StepResult[Look] | None)
     assert_type((await chess.step(CallToolAction(tool_name="undo"))).observation, Look)
     assert_type((await untyped.reset()).observation, Any)
+
+
+def with_tools_blocking(chess: ChessTools, untyped: MCPToolClient) -> None:
+    """Call tools without an event loop."""
+    assert_type(chess.connect(), ChessTools)
+    with chess.sync() as sync:
+        assert_type(sync, SyncToolClient[Move | CallToolAction, Look, Board])
+        assert_type(sync.new_session(), SyncToolClient[Move | CallToolAction, Look, Board])
+        assert_type(sync.list_tools(use_cache=False), list[Tool])
+        assert_type(sync.get_tool("undo"), Tool | None)
+        assert_type(sync.has_tool("undo"), bool)
+        assert_type(sync.call_tool("undo", count=2), Any)
+        assert_type(sync.last_result, StepResult[Look] | None)
+        assert_type(sync.step(Move("e4")).observation, Look)
+    assert_type(untyped.sync().state(), Any)
 
 
 class Foreign:
