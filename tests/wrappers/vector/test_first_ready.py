@@ -21,7 +21,7 @@ assert testenvs.SPACE_IDS
 @pytest.mark.parametrize("lanes_per_worker", [None, 1])
 def test_the_quick_lanes_come_first_and_the_slow_one_gets_its_turn(lanes_per_worker: int | None) -> None:
     options: dict[str, Any] = {"lanes_per_worker": lanes_per_worker, "lane_threads": 4}
-    with making("Sleep-v0", 4, env_kwargs={"unit": 0.0005}, **options) as envs:
+    with making("Sleep-v0", 4, env_kwargs={"unit": 0.004}, **options) as envs:
         envs.reset()
         envs.send(np.array([1, 900, 2, 3]))
         batch = envs.recv(3)
@@ -81,7 +81,7 @@ def test_first_ready_batches_and_whole_steps_may_take_turns() -> None:
 
 def test_a_lane_is_reset_while_others_run() -> None:
     options: dict[str, Any] = {"autoreset_mode": "Disabled", "lane_threads": 3, "max_episode_steps": 1}
-    with making("Sleep-v0", 3, env_kwargs={"unit": 0.0005}, **options) as envs:
+    with making("Sleep-v0", 3, env_kwargs={"unit": 0.004}, **options) as envs:
         envs.reset()
         envs.send(np.array([1, 600, 2]))
         ready = envs.recv(2)
@@ -98,7 +98,7 @@ def test_a_lane_is_reset_while_others_run() -> None:
 
 
 def test_who_stops_waiting_loses_nothing() -> None:
-    with making("Sleep-v0", 2, env_kwargs={"unit": 0.0005}, lane_threads=2) as envs:
+    with making("Sleep-v0", 2, env_kwargs={"unit": 0.005}, lane_threads=2) as envs:
         envs.reset()
         envs.send(np.array([600, 700]))
         with pytest.raises(multiprocessing.TimeoutError, match=r"recv\(\) waits on"):

@@ -139,7 +139,7 @@ def test_whole_steps_go_on_after_a_loss_among_first_ready_ones() -> None:
 
 def test_a_missed_deadline_is_the_end_of_the_lanes_of_its_worker() -> None:
     kwargs = {"unit": 1.0}
-    with making("Sleep-v0", env_kwargs=kwargs, step_timeout=0.5, lane_threads=2) as envs:
+    with making("Sleep-v0", env_kwargs=kwargs, step_timeout=3.0, lane_threads=2) as envs:
         envs.reset()
         envs.send(np.array([0, 0, 30, 0]))
         ready: dict[int, tuple[int, bool]] = {}

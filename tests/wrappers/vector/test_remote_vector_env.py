@@ -261,7 +261,7 @@ class TestOrderOfCalls:
                 call()
 
     def test_who_stops_waiting_may_wait_again(self) -> None:
-        with making("Sleep-v0", 2, env_kwargs={"unit": 0.001}, lane_threads=2) as envs:
+        with making("Sleep-v0", 2, env_kwargs={"unit": 0.0075}, lane_threads=2) as envs:
             envs.reset()
             envs.step_async(np.array([1, 400]))
             with pytest.raises(multiprocessing.TimeoutError, match=r"step_wait\(\) waits on"):
