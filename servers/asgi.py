@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import sys
+import traceback
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
@@ -13,15 +15,20 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from openenv_gym.errors import ConfigError
+from openenv_gym.errors import ConfigError, OpenEnvError
 
 from .app import create_app as routes_of
+from .crew import import_failed
+from .openenv.http import failure
 from .options import settings_from_values
 from .pool import Pool
+from .problems import for_agents
 from .settings import ServerSettings, env_variable
 from .targets import Kind, Target, resolve
 
 __all__ = ["create_app"]
+
+_LOG = logging.getLogger("openenv_gym.server")
 
 
 def create_app(
@@ -104,14 +111,26 @@ class _Door:
         self._opening: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Make sure that sessions can be had."""
-        if self._opening is None:
+        """Make sure that sessions can be had; try again if the last attempt failed.
+
+        Raises:
+            OpenEnvError: They cannot; the class says why.
+        """
+        if self._opening is None or _failed(self._opening):
             self._opening = asyncio.ensure_future(self._open())
         await asyncio.shield(self._opening)
 
     async def _open(self) -> None:
-        self._pool.start()
-        await self._pool.open()
+        target = self._pool.target.text
+        try:
+            self._pool.start()
+            await self._pool.open()
+        except ConfigError as exc:
+            raise import_failed(target, exc.message) from exc
+        except OpenEnvError:
+            raise
+        except (Exception, SystemExit) as exc:
+            raise import_failed(target, traceback.format_exc()) from exc
         self._app.state.phase = "ready"
 
     @contextlib.asynccontextmanager
@@ -133,6 +152,17 @@ class _Opening:
         self._door = door
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "lifespan":
-            await self._door.open()
-        await self._app(scope, receive, send)
+        app = self._app
+        try:
+            if scope["type"] != "lifespan":
+                await self._door.open()
+        except OpenEnvError as exc:
+            _LOG.error("%s", exc.message)
+            if scope["type"] != "http":
+                raise
+            app = failure(for_agents(exc))  # nobody has looked yet at who asks
+        await app(scope, receive, send)
+
+
+def _failed(opening: asyncio.Task[None]) -> bool:
+    return opening.done() and (opening.cancelled() or opening.exception() is not None)

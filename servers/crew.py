@@ -31,7 +31,7 @@ from .targets import Target
 from .template import command
 from .workers import ProcessWorker, ThreadWorker, Worker
 
-__all__ = ["Crew"]
+__all__ = ["Crew", "import_failed"]
 
 _LOG = logging.getLogger("openenv_gym.server")
 _LAST_MOMENT = 0.5
@@ -105,7 +105,11 @@ class Crew:
         }
 
     async def open(self) -> None:
-        """Wait until workers can be had."""
+        """Wait until workers can be had. After a failure both this and :meth:`start` may be called again.
+
+        Raises:
+            StartupError: The template could not import the environment's module.
+        """
         loop = asyncio.get_running_loop()
         if self._link is None:
             await loop.run_in_executor(None, self._preload)
@@ -113,7 +117,12 @@ class Crew:
             return
         self._warm = loop.create_future()
         loop.add_reader(self._link.fileno(), self._template_readable)
-        await self._warm
+        try:
+            await self._warm
+        except StartupError:
+            if self._link is not None:
+                self._template_gone()
+            raise
 
     def _preload(self) -> None:
         self._target.preload()
@@ -269,7 +278,7 @@ class Crew:
                     if error is None:
                         self._warm.set_result(None)
                     else:
-                        self._warm.set_exception(_import_failed(self._target.text, error))
+                        self._warm.set_exception(import_failed(self._target.text, error))
             case c.Forked(worker=number, pid=pid):
                 worker = self._workers.get(number)
                 if isinstance(worker, ProcessWorker):
@@ -329,7 +338,8 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _import_failed(target: str, trace: str) -> StartupError:
+def import_failed(target: str, trace: str) -> StartupError:
+    """Say why ``target`` cannot be served: a traceback, or what we say of it ourselves."""
     last = trace.strip().splitlines()[-1]
     if last == trace:  # no exception of the module, but what we say of it
         return StartupError(f"{target} cannot be served: {last}", log=[last])

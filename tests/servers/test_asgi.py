@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -51,6 +53,50 @@ def test_it_answers_without_a_lifespan_and_where_it_is_mounted() -> None:
     with TestClient(outer, base_url="http://127.0.0.1") as client:
         assert client.get("/guess/health").json() == {"status": "healthy"}
         assert client.get("/guess/metadata").json()["name"] == "GuessNumber"
+
+
+def _children() -> set[int]:
+    """Return the processes that this one started."""
+    lists = (path.read_text().split() for path in Path("/proc/self/task").glob("*/children"))
+    return {int(pid) for pids in lists for pid in pids}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_after_a_failed_start_the_next_request_tries_again(
+    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    module = tmp_path / f"t_asgi_late_{workers}.py"
+    module.write_text("raise RuntimeError('the licence server is down')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    app = create_app(f"{module.stem}:GuessNumber", workers=workers)
+    before = _children()
+    with TestClient(Starlette(routes=[Mount("/guess", app)]), base_url="http://127.0.0.1") as client:
+        for _ in range(2):
+            answer = client.get("/guess/metadata")
+            assert (answer.status_code, answer.json()["code"]) == (503, "startup")
+            assert "the licence server is down" in answer.json()["message"]
+            assert "Traceback" not in answer.text
+        assert _children() == before
+        assert caplog.text.count("Traceback") == 2
+        module.write_text("from tests.support.typedenvs import GuessNumber\n")
+        assert client.get("/guess/metadata").json()["name"] == "GuessNumber"
+        client.portal.call(app.state.pool.drain, 1.0)  # type: ignore[union-attr]
+    assert _children() == before
+
+
+def test_a_module_that_exits_does_not_take_the_server_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t_asgi_exits.py").write_text("raise SystemExit(3)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    outer = Starlette(routes=[Mount("/guess", create_app("t_asgi_exits:Env"))])
+    with TestClient(outer, base_url="http://127.0.0.1") as client:
+        for _ in range(2):
+            answer = client.get("/guess/capacity")
+            assert answer.status_code == 503
+            assert answer.json()["message"] == "t_asgi_exits:Env cannot be imported: SystemExit: 3"
 
 
 def test_types_and_arguments_may_be_given() -> None:
