@@ -20,9 +20,9 @@ def create_app(
 ) -> Any:
     """Return an ASGI application that serves an environment.
 
-    Any ASGI server runs it (``uvicorn module:app``), and it can be mounted in another application; without its
-    lifespan it starts with the first request, and if that fails (503) again with the next one. Sessions run in
-    threads of the process, unless ``workers=N`` asks for processes. Connections are not handed over
+    Any ASGI server runs it (``uvicorn module:app``), and it can be mounted in another application; without
+    its lifespan it starts with the first request, and if that fails (503) again with the next one. Sessions
+    run in threads of the process, unless ``workers=N`` asks for processes. Connections are not handed over
     to them, because another server owns the sockets: ``python -m openenv_gym.serve`` is quicker.
 
     Args:
