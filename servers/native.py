@@ -43,7 +43,9 @@ _MODES = {
     "same_step": AutoresetMode.SAME_STEP,
 }
 _MASK = "reset_mask"
-_DOUBLE, _FLOAT = np.dtype("<f8"), np.dtype("<f4")
+_DOUBLE = np.dtype("<f8")
+#: Characters of numpy's dtypes that travel and have values of one size.
+_NUMBERS = frozenset("bBhHiIlLqQefd")
 
 
 class Native(Access):
@@ -151,7 +153,7 @@ class Native(Access):
         if type(rewards) is np.ndarray:
             if rewards.dtype == _DOUBLE and rewards.shape == (self._lanes,):
                 return rewards.tobytes()
-            if rewards.dtype == _FLOAT:
+            if rewards.dtype.char in _NUMBERS:
                 return [Ext(Code.ARRAY, dump_array(rewards))]  # as it is packed, in fewer calls
         return [pack(rewards, "rewards")]
 

@@ -259,7 +259,8 @@ class IntColumn(ArrayColumn):
             return True
         if not self._low:  # seen as unsigned, what is below 0 is above all the rest
             seen = array.view(self._unsigned)
-            return seen.item(seen.argmax()) <= self._high
+            within: bool = seen.item(seen.argmax()) <= self._high
+            return within
         return self._low <= int(array.min()) and int(array.max()) <= self._high
 
     def read_exact(self, column: Any, n: int) -> list[Any]:
