@@ -41,7 +41,7 @@ class Interrupter:
         self._patient_until = time.monotonic() + _PATIENCE
 
     def enough(self, count: int) -> bool:
-        """Return whether ``count`` calls were interrupted; a busy machine may leave it at a quarter of them."""
+        """Return whether ``count`` calls were interrupted; a busy machine may leave it at a quarter."""
         late = time.monotonic() > self._patient_until
         return self.count >= (count // 4 if late else count)
 
