@@ -26,13 +26,15 @@ from .episodes import MODES
 from .faces import face_of
 from .grouping import build_group, lane_kwargs
 from .lane import Lane, TimedLane, facts_of
-from .native import Native, build_native, native_facts
+from .native import Native, build_native, native_facts, single_lane
 from .settings import ServerSettings
 from .stages import Desk, Plan, Stage
 from .targets import Target
 from .typed_stage import about, build_typed, told_about
 
 __all__ = ["check_hello", "limits_of", "plan_of"]
+
+_Make = Callable[[int], gym.Env[Any, Any]]
 
 _SESSION = re.compile("[0-9a-f]{32}")
 
@@ -42,17 +44,18 @@ def plan_of(settings: ServerSettings, target: Target) -> Plan:
     told = threading.Event()
 
     def build(hello: m.Hello, desk: Desk) -> tuple[Stage, dict[str, Any]]:
-        tell = not (told.is_set() or hello.env_kwargs or hello.render_mode)
-        stage, facts = build_stage(hello, desk, tell)
+        stage, facts = build_stage(hello, desk)
         if "about" in facts:
+            facts["about"]["render_mode"] = None  # which is the session's own
             told.set()
         return stage, facts
 
-    def build_stage(hello: m.Hello, desk: Desk, tell: bool) -> tuple[Stage, dict[str, Any]]:
+    def build_stage(hello: m.Hello, desk: Desk) -> tuple[Stage, dict[str, Any]]:
         kwargs = _checked_kwargs(settings, hello, desk.local)
+        tell = not (told.is_set() or any(lane_kwargs(hello)))
         if hello.native:
-            return _build_native(settings, target, hello, kwargs)
-        make = partial(_make, target, hello, kwargs)
+            return _build_native(settings, target, hello, kwargs, tell)
+        make: _Make = partial(_make, target, hello, kwargs)
         if hello.face == "typed":
             return build_typed(settings, target, make, tell=tell)
         if hello.lanes == 1 and hello.autoreset == "disabled" and "lanes" not in hello.capabilities:
@@ -63,8 +66,10 @@ def plan_of(settings: ServerSettings, target: Target) -> Plan:
                 f" {hello.lanes} lanes were asked for in one; pass lanes_per_worker=1",
                 option="lanes_per_worker",
             )
+        found: dict[str, Any] = {}
+        make = _telling(make, target, found) if tell else make
         group = build_group(make, hello, settings, desk, target.metadata())
-        return group, facts_of(group.first, target.name, target.spec())
+        return group, {**facts_of(group.first, target.name, target.spec()), **found}
 
     def describe() -> dict[str, Any]:
         env = target.build(dict(settings.env_kwargs), render_mode=None, time_limit=True)
@@ -161,7 +166,7 @@ def _build_lane(
     settings: ServerSettings,
     target: Target,
     hello: m.Hello,
-    make: Callable[[int], gym.Env[Any, Any]],
+    make: _Make,
     tell: bool,
 ) -> tuple[Stage, dict[str, Any]]:
     env = make(0)
@@ -169,22 +174,43 @@ def _build_lane(
         kind = TimedLane if "timing" in hello.capabilities else Lane
         facts = facts_of(env, target.name, target.spec())
         if tell:
-            facts |= told_about(face_of(env, target.name), facts)
+            facts |= _told(env, target)
         return kind(env, attributes=settings.attributes), facts
     except BaseException:
         env.close()
         raise
 
 
+def _telling(make: _Make, target: Target, found: dict[str, Any]) -> _Make:
+    """Return ``make`` such that the first lane, or what is tried for it, is described on its own thread."""
+
+    def telling(lane: int) -> gym.Env[Any, Any]:
+        env = make(lane)
+        if lane == 0 and not found:
+            try:
+                found.update(_told(env, target))
+            except BaseException:
+                env.close()
+                raise
+        return env
+
+    return telling
+
+
+def _told(env: gym.Env[Any, Any], target: Target) -> dict[str, Any]:
+    return told_about(face_of(env, target.name), facts_of(env, target.name, target.spec()))
+
+
 def _build_native(
-    settings: ServerSettings, target: Target, hello: m.Hello, kwargs: list[dict[str, Any]]
+    settings: ServerSettings, target: Target, hello: m.Hello, kwargs: list[dict[str, Any]], tell: bool
 ) -> tuple[Stage, dict[str, Any]]:
     if isinstance(hello.env_kwargs, list):
         raise ConfigError("native lanes have their constructor arguments in common; env_kwargs must be a map")
     env = build_native(target, hello, kwargs[0])
     try:
         stage = Native(env, attributes=settings.attributes, timed="timing" in hello.capabilities)
-        return stage, native_facts(env, target)
+        facts = native_facts(env, target)
+        return stage, {**facts, **_told(single_lane(env, target), target)} if tell else facts
     except BaseException:
         env.close()
         raise

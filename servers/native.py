@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 import types
 from collections.abc import Callable, Mapping
 from time import perf_counter_ns
@@ -26,6 +27,7 @@ from openenv_gym.errors import (
 )
 from openenv_gym.protocol import messages as m
 from openenv_gym.protocol.arrays import dump_array
+from openenv_gym.protocol.codec import LARGE
 from openenv_gym.protocol.columns import column_codec
 from openenv_gym.protocol.extensions import Code
 from openenv_gym.protocol.specs import to_spec
@@ -35,7 +37,7 @@ from . import modules
 from .access import Access, release
 from .targets import Target
 
-__all__ = ["Native", "build_native", "native_facts"]
+__all__ = ["Native", "build_native", "native_facts", "single_lane"]
 
 _MODES = {
     "disabled": AutoresetMode.DISABLED,
@@ -65,6 +67,7 @@ class Native(Access):
         self._lanes: int = env.num_envs
         self._actions = column_codec(env.single_action_space, actions=True)
         self._observations = column_codec(env.single_observation_space)
+        self._large = _size_of(env.single_observation_space) * env.num_envs >= LARGE
         self._timed = timed
         self._episodes = False
         self._warnings: list[str] = []
@@ -87,8 +90,7 @@ class Native(Access):
         seed = request.seeds[0] if request.seeds else None
         observations, info = self.env.reset(seed=seed, options=options)
         self._episodes = True
-        column = self._observations.encode_batch(observations, self._lanes, "obs", self._warn)
-        reply = m.Observation(request.id, column, warnings=self._take_warnings())
+        reply = m.Observation(request.id, self._column(observations), warnings=self._take_warnings())
         reply.batch_info = pack(info, "info", opaque=True) if info else None
         return reply
 
@@ -140,14 +142,24 @@ class Native(Access):
 
     def _reply(self, request: m.Step, outcome: Any) -> m.Transition:
         observations, rewards, terminated, truncated, info = outcome
-        column = self._observations.encode_batch(observations, self._lanes, "obs", self._warn)
-        flags = self._flags(terminated, truncated)
+        column, flags = self._column(observations), self._flags(terminated, truncated)
         reply = m.Transition(request.id, column, self._rewards(rewards), flags)
         if info:
             reply.batch_info = pack(info, "info", opaque=True)
         if self._warnings:
             reply.warnings = self._take_warnings()
         return reply
+
+    def _column(self, observations: Any) -> Any:
+        """Return observations as they travel.
+
+        A large array is sent from where it is: the environment may use its memory again in the next request,
+        and until then only is the reply kept.
+        """
+        view = self._observations.view_batch(observations, self._lanes) if self._large else None
+        if view is not None:
+            return view
+        return self._observations.encode_batch(observations, self._lanes, "obs", self._warn)
 
     def _rewards(self, rewards: Any) -> Any:
         if type(rewards) is np.ndarray:
@@ -193,6 +205,13 @@ _ANSWERS: dict[type, Callable[[Native, Any], m.Reply]] = {
     m.Set: Native.set,
     m.Call: Native.call,
 }
+
+
+def _size_of(space: gym.Space[Any]) -> int:
+    """Return how many bytes an array of a space has; 0: its values are no arrays of one size."""
+    if space.shape is None or space.dtype is None:
+        return 0
+    return math.prod(space.shape) * space.dtype.itemsize
 
 
 def _mentions(function: Any, text: str) -> bool:
@@ -315,3 +334,11 @@ def native_facts(env: VectorEnv[Any, Any, Any], target: Target) -> dict[str, Any
         "render_mode": env.render_mode,
         "spec": pack(target.spec(), "spec", opaque=True),
     }
+
+
+def single_lane(env: VectorEnv[Any, Any, Any], target: Target) -> gym.Env[Any, Any]:
+    """Return what a single environment of the kind looks like from outside; it cannot be stepped."""
+    lane: gym.Env[Any, Any] = type(target.name, (gym.Env,), {"__doc__": target.doc()})()
+    lane.observation_space, lane.action_space = env.single_observation_space, env.single_action_space
+    lane.metadata = dict(target.metadata())
+    return lane

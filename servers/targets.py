@@ -110,6 +110,11 @@ class Target:
         metadata = getattr(_creator(self.source()), "metadata", None)
         return metadata if isinstance(metadata, Mapping) else {}
 
+    def doc(self) -> str:
+        """Return the docstring of the environment's class; none when a factory builds it."""
+        creator = _creator(self.source())
+        return (creator.__doc__ or "") if inspect.isclass(creator) else ""
+
     def typed(self) -> type[Environment[Any, Any, Any]] | None:
         """Return the class if it is a typed environment's; ``None``: it is not, or a factory builds it."""
         creator = _creator(self.source())

@@ -44,6 +44,7 @@ def opened(target: str, *, at: Desk | None = None, threads: int | None = 1, **fi
     """Return a client of a stage that was just built."""
     settings, greeting = ServerSettings(lane_threads=threads), hello(**fields)
     stage, facts = plan_of(settings, resolve(target)).build(greeting, at or desk())
+    facts.pop("about", None)
     welcome = decode_reply(encode(m.Welcome(session=greeting.session, token=greeting.token, **facts)))
     return Client(stage, welcome, greeting.lanes)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from typing import Any, ClassVar
 
 import pytest
 
@@ -20,11 +21,27 @@ from openenv_gym.protocol import messages as m
 from openenv_gym.servers.building import check_hello, limits_of, plan_of
 from openenv_gym.servers.settings import ServerSettings
 from openenv_gym.servers.targets import resolve
+from tests.support.typedenvs import GuessNumber
 
 from .fakes import desk
 
 _OPTIONS = "tests.support.testenvs:Options-v0"
 _COUNTER = "tests.support.testenvs:Counter-v0"
+
+
+class Telling(GuessNumber):
+    """Notes on which threads it is built and asked."""
+
+    told: ClassVar[list[tuple[int, int]]] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.built = threading.get_ident()
+
+    def describe(self) -> Any:
+        """Note it."""
+        self.told.append((self.built, threading.get_ident()))
+        return super().describe()
 
 
 def _hello(**fields: Any) -> m.Hello:
@@ -162,17 +179,59 @@ def test_the_description_uses_the_arguments_of_the_server_and_closes_what_it_bui
     assert path.read_text() == "ic"
 
 
-@pytest.mark.parametrize("face", ["", "typed"])
-def test_the_first_session_that_asks_for_nothing_special_describes_the_environment(face: str) -> None:
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"face": "typed"},
+        {"render_mode": "rgb_array"},
+        {"lanes": 3},
+        {"lanes": 3, "env_kwargs": [{}, {}, {}]},
+        {"lanes": 3, "limits": m.Limits(threads=3)},
+        {"lanes": 1, "capabilities": ["lanes"]},
+        {"lanes": 3, "native": True, "autoreset": "any"},
+    ],
+    ids=str,
+)
+def test_the_first_session_without_arguments_of_its_own_describes_the_environment(
+    fields: dict[str, Any],
+) -> None:
     plan = plan_of(ServerSettings(), resolve("CartPole-v1"))
     told = []
-    for asked in ({"render_mode": "rgb_array"}, {}, {}):
-        stage, facts = plan.build(_hello(face=face, **asked), desk())
+    own = {"sutton_barto_reward": True}
+    each = [own] * fields.get("lanes", 1) if isinstance(fields.get("env_kwargs"), list) else own
+    for asked in ({**fields, "env_kwargs": each}, fields, fields):
+        stage, facts = plan.build(_hello(**asked), desk())
         told.append(facts.get("about"))
         stage.close()
     assert (told[0], told[2]) == (None, None)
     assert told[1] == plan.describe()
     assert told[1]["own"]["name"] == "CartPole-v1"
+
+
+def test_lanes_are_described_on_their_thread_and_once() -> None:
+    plan = plan_of(ServerSettings(lane_threads=2), resolve("tests.servers.test_building:Telling"))
+    Telling.told.clear()
+    stage, facts = plan.build(_hello(lanes=4), desk())
+    stage.close()
+    assert facts["about"]["own"]["name"] == "Telling"
+    ((built, told),) = Telling.told
+    assert built == told != threading.get_ident()
+
+
+def test_what_ends_a_description_closes_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    path = tmp_path / "notes"
+
+    def leave(face: Any, topic: str, arguments: Any) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr("openenv_gym.servers.faces._SpaceFace.ask", leave)
+    plan = plan_of(ServerSettings(env_kwargs={"path": str(path)}, lane_threads=1), resolve(_COUNTER))
+    with pytest.raises(ConstructionError):
+        plan.build(_hello(lanes=2), desk())
+    assert path.read_text().count("i") == path.read_text().count("c")
 
 
 def test_a_session_does_without_a_description_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import numpy as np
 import pytest
@@ -188,6 +189,18 @@ def test_two_sessions_have_two_workers() -> None:
             pids = [{info["pid"] for info in session.request(m.Reset).infos} for session in (one, two)]
         assert [len(found) for found in pids] == [1, 1]
         assert pids[0] != pids[1]
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_server_full_of_lanes_is_described(native: bool) -> None:
+    fields = {"lanes": 4, "native": native, "autoreset": "any" if native else "disabled"}
+    with serving("CartPole-v1", "--workers", "1", "--max-sessions", "4") as server:
+        with _session(server, "CartPole-v1", **fields):
+            answer = httpx.get(f"{server.url}/metadata").json()
+            schemas = httpx.get(f"{server.url}/schema").json()
+    assert (answer["name"], answer["render_mode"]) == ("CartPole-v1", None)
+    assert answer["metadata"]["render_fps"] == 50
+    assert schemas["spaces"]["action"]["n"] == 2
 
 
 def test_sessions_that_need_no_trial_do_not_wait_for_each_other() -> None:
