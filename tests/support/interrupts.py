@@ -27,7 +27,7 @@ class Interrupter:
 
     Args:
         rng: Chooses the moments.
-        longest: The first interrupt comes within so many seconds; more of them follow at short intervals.
+        longest: The first interrupt comes within so many seconds; more of them follow soon after each other.
 
     Attributes:
         count: How many calls were interrupted.
@@ -36,6 +36,7 @@ class Interrupter:
     def __init__(self, rng: random.Random, longest: float) -> None:
         self.count = 0
         self._rng, self._longest = rng, longest
+        self._interval = 0.0
         self._armed = False
         self._report = sys.unraisablehook
         self._patient_until = time.monotonic() + _PATIENCE
@@ -52,10 +53,10 @@ class Interrupter:
         interpreter looks for no signal between the return of that and the assignment below; otherwise an
         interrupt could take the result from the caller, which nobody else can know.
         """
-        first, interval = 1e-6 + self._rng.random() * self._longest, 5e-6 + self._rng.random() * 5e-5
+        first, self._interval = 1e-6 + self._rng.random() * self._longest, 5e-6 + self._rng.random() * 5e-5
         try:
             self._armed = True
-            signal.setitimer(signal.ITIMER_REAL, first, interval)
+            signal.setitimer(signal.ITIMER_REAL, first)
             result = work()
             self._armed = False
             return result
@@ -70,6 +71,8 @@ class Interrupter:
     def interrupt(self, number: int, frame: FrameType | None) -> None:
         """Handle the signal."""
         if self._armed:
+            # Only now: on a slow core signals at fixed intervals leave no time for anything else.
+            signal.setitimer(signal.ITIMER_REAL, self._interval)
             raise KeyboardInterrupt
 
     def unraisable(self, lost: Any) -> None:
