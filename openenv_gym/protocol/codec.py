@@ -10,7 +10,7 @@ from ..errors import LocalProtocolError, RemoteProtocolError
 from .messages import SUBPROTOCOL, Hello, Observation, Reply, Request, Resume, Transition
 from .values import unpack_ext
 
-__all__ = ["Greeting", "decode_first", "decode_reply", "decode_request", "encode", "encode_apart"]
+__all__ = ["LARGE", "Greeting", "decode_first", "decode_reply", "decode_request", "encode", "encode_apart"]
 
 
 class Greeting(Hello, tag="hello"):
@@ -24,7 +24,8 @@ class Greeting(Hello, tag="hello"):
 
 
 #: From this size on observations are not copied into their frame, and not out of one that is so large.
-_LARGE = 32768
+LARGE = 32768
+_BYTES = (bytes, memoryview)
 
 
 class _LargeTransition(Transition, tag="transition"):
@@ -62,7 +63,7 @@ def encode(message: Request | Reply) -> bytes:
         raise LocalProtocolError(f"a message cannot be encoded: {exc}") from exc
 
 
-def encode_apart(reply: Reply) -> tuple[bytes, bytes, bytes] | None:
+def encode_apart(reply: Reply) -> tuple[bytes, bytes | memoryview, bytes] | None:
     """Return what :func:`encode` returns in three pieces, of which large observations are the second.
 
     They are not copied. ``None``: there are none.
@@ -70,8 +71,8 @@ def encode_apart(reply: Reply) -> tuple[bytes, bytes, bytes] | None:
     Raises:
         LocalProtocolError: As for :func:`encode`.
     """
-    column = getattr(reply, "observations", None)
-    if type(column) is not bytes or not _LARGE <= len(column) < 1 << 32:
+    column: Any = getattr(reply, "observations", None)
+    if type(column) not in _BYTES or not LARGE <= len(column) < 1 << 32:
         return None
     size = len(column)
     head = b"\xc5" + size.to_bytes(2, "big") if size < 1 << 16 else b"\xc6" + size.to_bytes(4, "big")
@@ -118,7 +119,7 @@ def decode_reply(frame: bytes | bytearray | memoryview) -> Reply:
         RemoteProtocolError: There is none.
     """
     try:
-        return _REPLY.decode(frame) if len(frame) < _LARGE else _decode_large(frame)
+        return _REPLY.decode(frame) if len(frame) < LARGE else _decode_large(frame)
     except _MALFORMED as exc:
         raise _not_a_message(exc) from exc
 

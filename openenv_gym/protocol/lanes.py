@@ -124,6 +124,13 @@ class Column(ABC):
             raise self._refusal(path, f"is no batch of {n} values: {exc}") from exc
         return self.encode(values, path, warn)
 
+    def view_batch(self, batch: Any, n: int) -> memoryview | None:
+        """Return a raw column of ``n`` lanes that is the memory of the batch itself.
+
+        ``None``: that cannot be done with this batch; :meth:`encode_batch` can, or says what is wrong.
+        """
+        return None
+
     def decode_into(self, column: Any, n: int, out: Any, start: int = 0) -> Any:
         """Write ``n`` lanes into a batch, from lane ``start`` on.
 

@@ -67,6 +67,13 @@ class ArrayColumn(Column):
             return batch.tobytes()
         return super().encode_batch(batch, n, path, warn)
 
+    def view_batch(self, batch: Any, n: int) -> memoryview | None:
+        exact = type(batch) is np.ndarray and batch.shape == (n, *self.shape) and batch.dtype == self.dtype
+        if not exact or not self._size or not self.shape or not batch.flags.c_contiguous:
+            return None
+        view: memoryview = batch.reshape(-1).view(np.uint8).data
+        return view
+
     def decode_batch(self, column: Any, n: int) -> Any:
         if type(column) in _BYTES and len(column) == n * self._size and self._size and not self._checked:
             return np.ndarray((n, *self.shape), self.dtype, bytearray(column))

@@ -75,7 +75,7 @@ class Session:
         self._advance(message, kind, LocalProtocolError)
         return frame
 
-    def answer(self, reply: Reply) -> bytes | tuple[bytes, ...]:
+    def answer(self, reply: Reply) -> bytes | tuple[bytes | memoryview, ...]:
         """As :meth:`send`; a reply with large observations comes in pieces, which are not copied."""
         pieces = encode_apart(reply)
         if pieces is None:

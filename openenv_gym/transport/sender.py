@@ -113,7 +113,7 @@ class Sender:
         except BaseException as exc:
             self._sending_failed(exc)
 
-    def send_pieces(self, pieces: Sequence[bytes]) -> None:
+    def send_pieces(self, pieces: Sequence[bytes | memoryview]) -> None:
         """Send one binary message that comes in pieces. Errors as for :meth:`send`."""
         if self._over is not None:
             raise self._closed()

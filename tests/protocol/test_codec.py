@@ -322,6 +322,13 @@ def test_large_observations_apart_are_the_same_bytes(size: int, number: int) -> 
         assert b"".join(pieces) == encode(reply)
 
 
+def test_observations_apart_may_be_a_view() -> None:
+    reply = Transition(1, memoryview(bytearray(_BIG)), b"r", b"f")
+    pieces = encode_apart(reply)
+    assert pieces is not None and pieces[1] is reply.observations
+    assert b"".join(pieces) == encode(Transition(1, _BIG, b"r", b"f")) == encode(reply)
+
+
 def test_observations_apart_are_found_behind_all_that_looks_like_them() -> None:
     column = b"\xacobservations\xc5\x80\x00" * 2048
     reply = Transition(0xC5_80_00_C5_80_00, column[:32768], column, b"")

@@ -280,6 +280,33 @@ if HAS_DTYPE:  # the rules are those of Gymnasium 1.4, which has it
         assert same(column.decode_one(over_wire(column.encode_one(value, "action"))), arrives)
 
 
+@pytest.mark.parametrize("dtype", ["u1", "<f2", "<f4", ">f8", "?"])
+def test_a_view_of_a_batch_is_its_column(dtype: str) -> None:
+    column = column_codec(spaces.Box(0, 1, (2, 3), np.dtype(dtype).type))
+    batch = np.ones((4, 2, 3), column.dtype)
+    view = column.view_batch(batch, 4)
+    assert view is not None and bytes(view) == column.encode_batch(batch, 4)
+    batch[:] = 0
+    assert bytes(view) == bytes(batch.nbytes)
+
+
+@pytest.mark.parametrize(
+    ("space", "batch"),
+    [
+        (spaces.Box(0, 1, (2, 2)), np.ones((4, 2, 2), np.float32).transpose(0, 2, 1)),
+        (spaces.Box(0, 1, (2, 2)), np.ones((3, 2, 2), np.float32)),
+        (spaces.Box(0, 1, (2, 2)), np.ones((4, 2, 2))),
+        (spaces.Box(0, 1, (2, 2)), [[[1.0, 1.0]] * 2] * 4),
+        (spaces.Box(0, 1, (0,)), np.ones((4, 0), np.float32)),
+        (D5, np.ones(4, np.int64)),
+        (spaces.Text(3), ("a",) * 4),
+    ],
+    ids=str,
+)
+def test_no_view_of_a_batch_that_is_not_its_column(space: Any, batch: Any) -> None:
+    assert column_codec(space).view_batch(batch, 4) is None
+
+
 def test_a_discrete_batch_outside_is_refused_by_lane() -> None:
     with pytest.raises(InvalidActionError, match="lane 2: action is the int64 9"):
         column_codec(D5, actions=True).encode_batch(np.array([0, 1, 9]), 3, "action")

@@ -67,6 +67,24 @@ class ToyVectorEnv(VectorEnv[Any, Any, Any]):
         self.public = 0
 
 
+class LargeVectorEnv(ToyVectorEnv):
+    """Has frames, which all its observations share, and changes them in each call."""
+
+    def __init__(self, num_envs: int) -> None:
+        super().__init__(num_envs)
+        self.single_observation_space = spaces.Box(0, 255, (128, 128), np.uint8)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.frames = np.zeros((num_envs, 128, 128), np.uint8)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        self.frames[:] = 7
+        return self.frames, {}
+
+    def step(self, actions: Any) -> Any:
+        self.frames += actions.astype(np.uint8)[:, None, None]
+        return self.frames, *super().step(actions)[1:]
+
+
 class MaskedVectorEnv(SyncVectorEnv):  # no generic class in Gymnasium 1.2
     """Knows masks, and has the mode it is told to have."""
 
@@ -166,6 +184,15 @@ def test_flags_that_are_no_bools_are_cast_with_a_warning(make: Any) -> None:
     client.ask(m.Reset)
     with pytest.raises(ValueNotCarriedError, match=r"terminated has the shape \(3, 1\)"):
         _step(client, np.zeros(3, np.int64))
+
+
+def test_large_observations_arrive_whatever_the_environment_does_with_them_later(make: Any) -> None:
+    client = make(f"{_HERE}:LargeVectorEnv")
+    columns = [client.ask(m.Reset).observations]
+    columns += [_step(client, np.array([0, 1, 2])).observations for _ in range(2)]
+    found = [_batch(client, column)[:, 0, 0].tolist() for column in columns]
+    assert found == [[7, 7, 7], [7, 8, 9], [7, 9, 11]]
+    assert all((_batch(client, column) == _batch(client, column)[:, :1, :1]).all() for column in columns)
 
 
 def test_a_lane_may_be_terminated_and_truncated_at_once(make: Any) -> None:
