@@ -65,7 +65,8 @@ class HttpSessions:
         held = self._known(request)
         fresh = held is None
         if held is None:
-            held = await self._sessions.open(ttl=self._settings.http_session_ttl)
+            former = _session_of(request)
+            held = await self._sessions.open(ttl=self._settings.http_session_ttl, former=former)
 
         async def reset(held: Held) -> bytes:
             await self._sessions.renew(held)

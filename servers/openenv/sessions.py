@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Held", "Sessions"]
 
 _LOG = logging.getLogger("openenv_gym.server")
-_REMEMBERED = 1024
+_REMEMBERED = 16384
+"""Sessions that ended. So many end within seconds when somebody floods the server."""
 
 
 @dataclass(eq=False)
@@ -33,8 +34,9 @@ class Held:
         peer: The session itself. It may have ended; :meth:`Sessions.renew` puts a new one in its place.
         ttl: Seconds that it is kept while nobody uses it; ``None``: until it is closed.
         users: How many requests and connections use it now.
-        claimed: Whether its client has come back with the id. Until then, while no request runs, it yields
-            its slot to a newcomer: requests without cookie, each of which begins a session, keep nobody out.
+        claimed: Whether its client has come back with the id, or with that of a session that has ended. Until
+            then, while no request runs, it yields its slot to a newcomer: requests without cookie, each of
+            which begins a session, keep nobody out.
         attached: Whether a WebSocket is attached to it.
         notes: What those who use it want to keep with it.
         turn: Held by an HTTP request, so that a repeated one finds the answer of the first.
@@ -69,12 +71,14 @@ class Sessions:
         self._gone: OrderedDict[str, str] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def open(self, *, ttl: float | None, patience: float = 0.0) -> Held:
+    async def open(self, *, ttl: float | None, patience: float = 0.0, former: str | None = None) -> Held:
         """Return a new session, its environment built and not yet reset; the time to live begins.
 
         Args:
             ttl: Seconds that it is kept while nobody uses it; ``None``: until it is closed.
             patience: Seconds to wait for a free slot.
+            former: Id of a session that its client had. If that has ended, the client is one that comes back,
+                so the new session does not yield its slot; once for each that has ended.
 
         Raises:
             CapacityError: There is no free slot.
@@ -82,7 +86,8 @@ class Sessions:
             OpenEnvError: Another reason for which there is no session.
         """
         peer = await Peer.open(self._pool, patience=patience)
-        held = Held(str(uuid.uuid4()), peer, ttl)
+        returns = former is not None and self._gone.pop(former, None) is not None
+        held = Held(str(uuid.uuid4()), peer, ttl, claimed=returns)
         self._held[held.id] = held
         peer.ended.add_done_callback(lambda ended: self._ended(held, ended.result()))
         self._live_on(held)

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import httpx
 import pytest
 
 from openenv_gym.errors import CapacityError, SessionLostError, WorkerCrashedError
 from openenv_gym.protocol import messages as m
 from openenv_gym.servers.openenv.sessions import Sessions
+from tests.support.serverproc import serving
 
 from ..wire import run
 from .fakeworker import FakePool, instead
@@ -184,3 +186,50 @@ def test_only_so_many_endings_are_remembered(monkeypatch: pytest.MonkeyPatch) ->
             sessions.find(ids[-1])
 
     _story(tell)
+
+
+def test_a_client_that_comes_back_after_its_session_has_ended_keeps_the_next_one() -> None:
+    async def tell(pool: FakePool, sessions: Sessions) -> None:
+        lost = await sessions.open(ttl=9.0)
+        lost.peer._end(SessionLostError("a newcomer got the slot"))
+        lost.peer.drop()
+        await asyncio.sleep(0)
+        offered = []
+        for former in (lost.id, lost.id, "never heard of", None):
+            held = await sessions.open(ttl=9.0, former=former)
+            with sessions.use(held):
+                pass
+            offered.append(len(pool.offered))
+            await sessions.close(held)
+            pool.offered.clear()
+        assert offered == [0, 1, 1, 1]
+
+    _story(tell)
+
+
+def test_a_living_session_makes_no_other_one_safe() -> None:
+    async def tell(pool: FakePool, sessions: Sessions) -> None:
+        first = await sessions.open(ttl=9.0)
+        second = await sessions.open(ttl=9.0, former=first.id)
+        assert not second.claimed
+        for held in (first, second):
+            await sessions.close(held)
+
+    _story(tell)
+
+
+def test_a_flood_takes_an_episode_once_at_most() -> None:
+    with serving("CartPole-v1", "--workers", "0", "--max-sessions", "2") as server:
+
+        def flood() -> None:
+            for _ in range(3):
+                assert httpx.post(f"{server.url}/reset", json={}).status_code == 200
+
+        with httpx.Client(base_url=server.url) as client:
+            assert client.post("/reset", json={}).status_code == 200
+            flood()
+            lost = client.post("/step", json={"action": {"action": 1}})
+            assert (lost.status_code, lost.json()["code"]) == (404, "session_lost")
+            assert client.post("/reset", json={}).status_code == 200
+            flood()
+            assert client.post("/step", json={"action": {"action": 1}}).status_code == 200
