@@ -45,7 +45,7 @@ _MODES = {
     "same_step": AutoresetMode.SAME_STEP,
 }
 _MASK = "reset_mask"
-_DOUBLE = np.dtype("<f8")
+_DOUBLE, _BOOL = np.dtype("<f8"), np.dtype(np.bool_)
 #: Characters of numpy's dtypes that travel and have values of one size.
 _NUMBERS = frozenset("bBhHiIlLqQefd")
 
@@ -171,12 +171,21 @@ class Native(Access):
 
     def _flags(self, terminated: Any, truncated: Any) -> bytes:
         """Return a byte a lane: 1 terminated, 2 truncated."""
-        ends, cuts = self._bools(terminated, "terminated"), self._bools(truncated, "truncated")
+        exact = (
+            type(terminated) is type(truncated) is np.ndarray
+            and terminated.dtype == truncated.dtype == _BOOL
+            and terminated.shape == truncated.shape == (self._lanes,)
+        )
+        if not exact:
+            terminated = self._bools(terminated, "terminated")
+            truncated = self._bools(truncated, "truncated")
+        ends: bytes = terminated.tobytes()
+        cuts: bytes = truncated.tobytes()
         if 1 not in cuts:
             return ends
         return (np.frombuffer(ends, np.uint8) + 2 * np.frombuffer(cuts, np.uint8)).tobytes()
 
-    def _bools(self, values: Any, name: str) -> bytes:
+    def _bools(self, values: Any, name: str) -> np.ndarray[Any, Any]:
         array = np.asarray(values)
         if array.shape != (self._lanes,):
             raise ValueNotCarriedError(
@@ -185,7 +194,7 @@ class Native(Access):
         if array.dtype != np.bool_:
             self._warn(f"{name} is an array of {array.dtype}, not of bools; it arrives as {name} != 0")
             array = array.astype(np.bool_)
-        return array.tobytes()
+        return array
 
     def _warn(self, text: str) -> None:
         if text not in self._warned and len(self._warned) < 64:

@@ -97,10 +97,12 @@ class Channel(Sender):
                     return event
             begun = 0.0 if silence is None else monotonic()
             while True:
-                if self._poller is None or self._poll(self._poller, poll) <= 0:
+                poller = self._poller if poll or reader.target is not reader.buffer else None
+                if poller is None:
                     self._block(deadline, silence, begun)
-                    if self._poller is not None:
-                        self._poller.learn()
+                elif self._poll(poller) <= 0:
+                    self._block(deadline, silence, begun)
+                    poller.learn()
                 self.last_received = monotonic()
                 message = reader.next()
                 if isinstance(message, Frame):
@@ -244,11 +246,11 @@ class Channel(Sender):
                 close_code=1003,
             )
 
-    def _poll(self, poller: Poller, first: bool) -> int:
+    def _poll(self, poller: Poller) -> int:
         """Receive without sleeping; return as :meth:`Poller.receive` does."""
         reader = self._reader
         if reader.target is reader.buffer:
-            return poller.receive(reader) if first else -1
+            return poller.receive(reader)
         more = repeat(reader.target), repeat(0), repeat(self._io.now)
         return poller.follow(reader, map(self._io.recv_into, *more))
 

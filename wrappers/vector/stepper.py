@@ -88,7 +88,10 @@ class Stepper:
         Raises:
             InvalidActionError: The actions are not in the action space; nothing was sent.
         """
-        columns = columns_of(self.actions, actions, self._bounds)
+        if self._alone:
+            columns = [self.actions.encode_batch(actions, self._n, "actions")]
+        else:
+            columns = columns_of(self.actions, actions, self._bounds)
         self._begin(telling=not self.recovery.at_once)
         lost = 1 in self._revive_bytes or 1 in self._untold_bytes
         over = self.revive | self.untold if lost else None
@@ -212,10 +215,8 @@ class Stepper:
     # -- inside: sending
 
     def _begin(self, *, telling: bool) -> None:
-        if self._buffer is not None:
-            self._landing = Landing(self.observations, self.last, self._n, self._buffer)
-        else:
-            self._landing, self._spare = self._spare or self.blank(), None
+        spare, self._spare = self._spare, None
+        self._landing = spare or Landing(self.observations, self.last, self._n, self._buffer)
         self._todo = []
         self._telling = telling
 
@@ -294,8 +295,7 @@ class Stepper:
         Who shares its core with one of those that are waited for begins with that one, so as not to be woken
         while it still needs the core. It is the one that was late the last time.
         """
-        todo, first = self._todo, 0.0
-        crowded = self.fleet.crowded and not self._alone
+        todo, first, crowded = self._todo, 0.0, self.fleet.crowded and not self._alone
         if crowded:
             todo.sort(key=lambda part: part is not self._late)
         while todo:
