@@ -163,6 +163,7 @@ class Conversation:
         Raises:
             ServerConnectionError: The server cannot be reached any more.
             OpenEnvError: The server says that the session is over.
+            TimeoutError: ``deadline`` passed.
         """
         cuts = 0
         while True:
@@ -216,14 +217,17 @@ class Conversation:
 
     def _connect(self, deadline: float | None, patient: bool) -> Flow[None]:
         timeout = self.connect_timeout
-        deadline = earliest(deadline, None if timeout is None else self.clock() + timeout)
+        end = earliest(deadline, None if timeout is None else self.clock() + timeout)
         pause = _FIRST_PAUSE
         while True:
             try:
-                yield Connect(deadline)
+                yield Connect(end)
                 return
-            except Unreachable:
-                if not patient or (deadline is not None and self.clock() + pause >= deadline):
+            except Unreachable as exc:
+                late = deadline is not None and self.clock() >= deadline
+                if late and isinstance(exc.__cause__, TimeoutError):
+                    raise TimeoutError from exc  # what was asked for is late, whoever is to blame
+                if not patient or (end is not None and self.clock() + pause >= end):
                     raise
             yield Pause(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)

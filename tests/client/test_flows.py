@@ -245,6 +245,22 @@ def test_recover_without_a_server_says_how_the_connection_was_lost() -> None:
     assert not isinstance(caught.value, Unreachable)
 
 
+@pytest.mark.parametrize("why", [TimeoutError(), ConnectionRefusedError()])
+def test_a_deadline_that_passes_while_the_server_does_not_answer_is_no_lost_server(why: OSError) -> None:
+    driver = stepping()
+
+    def late() -> Exception:
+        driver.clock.now += 5.0
+        error = Unreachable("no answer")
+        error.__cause__ = why
+        return error
+
+    kind = TimeoutError if isinstance(why, TimeoutError) else ServerConnectionError
+    with pytest.raises(kind):
+        driver.run(driver.talk.recover(lost(), driver.clock.now + 5.0), [late])
+    assert driver.intents == ["connect"]
+
+
 def test_a_server_that_fell_silent_and_is_gone_names_the_option() -> None:
     driver = stepping(keepalive=(20.0, 5.0), connect_timeout=0.5)
     with pytest.raises(
