@@ -15,7 +15,7 @@ params = xllamacpp.CommonParams()
 params.model.path = str(model)
 params.n_ctx = 2048
 params.cpuparams.n_threads = 2
-params.port = int(sys.argv[1])
+params.port = 0
 server = xllamacpp.Server(params)
 print(server.listening_address, flush=True)
 sys.stdin.read()

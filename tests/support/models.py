@@ -7,7 +7,6 @@ once and then kept, with this project installed in editable form.
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -43,9 +42,7 @@ def ensure_venv(folder: Path | None = None) -> Path:
 @contextmanager
 def model_server(python: Path) -> Iterator[str]:
     """Serve the model while the block runs; give its address."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [str(python), str(ROOT / "tests" / "external" / "model_server.py"), str(port)]
+    command = [str(python), str(ROOT / "tests" / "external" / "model_server.py")]
     pipe = subprocess.PIPE
     server = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
     with server:
