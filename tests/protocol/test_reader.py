@@ -62,7 +62,7 @@ def streams(draw: st.DrawFn) -> list[TheirFrame]:
     frames: list[TheirFrame] = []
     for _ in range(draw(st.integers(1, 5))):
         opcode = draw(st.sampled_from([Opcode.BINARY, Opcode.BINARY, Opcode.TEXT]))
-        sizes = st.sampled_from([0, 1, 5, 40, 125, 126, 1000, 4000, 4080, 4096, 5000, 9000, 66_000])
+        sizes = st.sampled_from([0, 1, 5, 40, 125, 126, 1000, 4080, 4096, 5000, 9000, 32_764, 32_768, 66_000])
         parts = draw(st.lists(sizes, min_size=1, max_size=3))
         for number, size in enumerate(parts):
             if draw(st.integers(0, 3)) == 0:
@@ -324,6 +324,16 @@ def test_control_frames_come_between_fragments() -> None:
     ]
 
 
+def test_a_client_takes_the_results_of_many_lanes_at_once() -> None:
+    reader = FrameReader(client=True)
+    data = frame(BINARY, pattern(32_764), masked=False)
+    assert len(data) == len(reader.target) == 32_768
+    reader.target[:] = data
+    reader.arrived = len(data)
+    assert reader.next() == pattern(32_764)
+    assert len(FrameReader(client=False).target) == 4096
+
+
 def test_unread_gives_back_what_was_not_looked_at() -> None:
     first, second = frame(BINARY, b"one", masked=True), frame(BINARY, b"two", masked=True)
     reader = FrameReader(client=False, initial=first + second + second[:3])
@@ -334,7 +344,7 @@ def test_unread_gives_back_what_was_not_looked_at() -> None:
 @pytest.mark.parametrize(
     ("initial", "limit"),
     [
-        (frame(BINARY, bytes(9000), masked=False)[:100], 0),
+        (frame(BINARY, bytes(40_000), masked=False)[:100], 0),
         (frame(BINARY, b"a", masked=False, fin=False), 0),
         (frame(BINARY, bytes(90), masked=False)[:50], 10),
     ],
