@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -265,7 +266,8 @@ def test_a_dead_server_takes_its_lanes_and_is_started_again(on_error: str) -> No
         infos = envs.step(STEP)[4]
         provider: Any = envs._stepper.fleet.parts[1].opener.provider
         os.kill(provider._pid, signal.SIGKILL)
-        kill_worker(infos, 2)
+        with contextlib.suppress(ProcessLookupError):  # it follows its server by itself
+            kill_worker(infos, 2)
         if on_error == "raise":
             with pytest.raises(VectorEnvError, match="lanes 2, 3 of 4 failed") as caught:
                 envs.step(STEP)
