@@ -165,10 +165,13 @@ class Sender:
         self._send_parts(parts, len(packed))
 
     def _send_parts(self, parts: list[bytes | bytearray | memoryview], size: int) -> None:
+        """Send a header and what follows it, ``size`` bytes."""
         try:
             if size > self._room:
                 self._room = room_for(self._sock, size)
-            self._finish(parts, self._io.sendmsg(parts))
+            sent = self._io.sendmsg(parts)
+            if sent != len(parts[0]) + size:
+                self._finish(parts, sent)
         except BaseException as exc:
             self._sending_failed(exc)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import gymnasium as gym
@@ -24,6 +25,7 @@ from .infos import batch_infos, merge_infos
 __all__ = ["ENDED", "TRUNCATED", "Landing", "ended", "infos_of", "lane_errors", "lanes_of", "rewards_of"]
 
 TRUNCATED, ENDED, _RESET_TOO = 2, 3, 16
+_FIRST = itemgetter(0)
 _ENDS = bytes(flags & ENDED for flags in range(256))
 _TERMINATED = bytes(flags & 1 for flags in range(256))
 _TRUNCATED = bytes(flags >> 1 & 1 for flags in range(256))
@@ -168,7 +170,7 @@ class Landing:
     def infos(self) -> dict[Any, Any]:
         """Return the infos of all lanes, in the order of the lanes."""
         if self._vectors:
-            return merge_infos(sorted(self._vectors, key=lambda vector: vector[0]), self._n)
+            return merge_infos(sorted(self._vectors, key=_FIRST), self._n)
         if not self._infos:
             return {}
         if not self._ordered:
