@@ -110,6 +110,9 @@ class Link:
             threading.Thread(target=self._pump, args=("up", client, server, plan.up), name="proxy-up"),
             threading.Thread(target=self._pump, args=("down", server, client, plan.down), name="proxy-down"),
         ]
+
+    def start(self) -> None:
+        """Begin to forward."""
         for thread in self._threads:
             thread.start()
 
@@ -314,7 +317,9 @@ class Proxy:
             _nodelay((client, server))
             number = len(self.links)
             rng = random.Random(f"{self._seed}/{number}")
-            self.links.append(Link(client, server, self._plan(number), rng))
+            link = Link(client, server, self._plan(number), rng)
+            self.links.append(link)  # whoever hears from the server finds the connection here
+            link.start()
 
 
 def _limit(piece: Piece, policy: Policy, before: int) -> int | None:
