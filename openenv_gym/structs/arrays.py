@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from ..errors import ValidationError, ValueNotCarriedError
 from ..models import Array
-from .kinds import NOT_FINITE, Numpy
+from .kinds import NOT_FINITE, Kind, Numpy, Object, walk
 
-__all__ = ["is_finite", "is_numpy", "numpy_array", "plain_numpy", "shape_fits"]
+__all__ = ["exactness", "is_finite", "is_numpy", "numpy_array", "plain_numpy", "shape_fits"]
 
 
 def is_numpy(value: Any) -> bool:
@@ -45,6 +46,34 @@ def shape_fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
     return len(shape) == len(wanted) and all(size == want or want == -1 for size, want in pairs)
 
 
+def exactness(kind: Kind) -> Callable[[Any], bool] | None:
+    """Return what tells of a map whether its arrays are exactly as ``kind`` wants them: the common case.
+
+    ``None``: a look at shapes and dtypes is not enough for that.
+    """
+    fields = kind.fields if isinstance(kind, Object) else ()
+    arrays = {each.name: each.kind for each in fields if isinstance(each.kind, Numpy)}
+    specs = [one.spec for one in arrays.values() if not one.nested]
+    if len(specs) < sum(isinstance(one, Numpy) for one in walk(kind)):
+        return None
+    if any(spec is None or _is_bounded(spec) or -1 in spec.shape for spec in specs):
+        return None
+    import numpy as np
+
+    due = [(name, spec.shape, np.dtype(spec.dtype)) for name, spec in zip(arrays, specs, strict=True) if spec]
+
+    def are_exact(data: Any) -> bool:
+        if type(data) is not dict:
+            return False
+        for name, shape, dtype in due:
+            array = data.get(name)
+            if type(array) is not np.ndarray or array.shape != shape or array.dtype != dtype:
+                return False
+        return True
+
+    return are_exact
+
+
 def numpy_array(kind: Numpy, data: Any, path: str) -> Any:
     """Return ``data``, an array or nested lists of numbers, as the array that ``kind`` describes.
 
@@ -54,8 +83,6 @@ def numpy_array(kind: Numpy, data: Any, path: str) -> Any:
     import numpy as np
 
     spec = kind.spec
-    if type(data) is np.ndarray and spec is not None and _is_exactly(data, spec):
-        return data
     number = type(data) in (int, float, bool) or (isinstance(data, str) and data in NOT_FINITE)
     if not number and not isinstance(data, np.ndarray | np.generic | list | tuple):
         return data
@@ -72,10 +99,8 @@ def numpy_array(kind: Numpy, data: Any, path: str) -> Any:
     return array.astype(wanted, copy=False)
 
 
-def _is_exactly(array: Any, spec: Array) -> bool:
-    """Return whether there is nothing to check: the common case."""
-    bounded = spec.low is not None or spec.high is not None
-    return not bounded and array.shape == spec.shape and array.dtype == spec.dtype
+def _is_bounded(spec: Array) -> bool:
+    return spec.low is not None or spec.high is not None
 
 
 def _from_lists(data: Any, spec: Array | None, path: str) -> Any:
@@ -134,7 +159,7 @@ def _check_bounds(array: Any, spec: Array, path: str) -> None:
 
 
 def _wrong(path: str, spec: Array, found: str) -> ValidationError:
-    bounds = "" if spec.low is None and spec.high is None else f", items from {spec.low} to {spec.high}"
+    bounds = "" if not _is_bounded(spec) else f", items from {spec.low} to {spec.high}"
     return ValidationError(
         f"{path}: expected an array of {spec.dtype}, shape {spec.shape}{bounds}, got {found}", path=path
     )

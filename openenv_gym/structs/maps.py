@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from collections.abc import Mapping as AnyMapping
 from enum import Enum
 from functools import lru_cache
@@ -15,7 +15,7 @@ import msgspec
 
 from ..errors import ConfigError, ValidationError, ValueNotCarriedError
 from ..models import Observation
-from .arrays import is_finite, is_numpy, numpy_array, plain_numpy
+from .arrays import exactness, is_finite, is_numpy, numpy_array, plain_numpy
 from .faults import explained
 from .hints import kept_by_hint, kind_of
 from .kinds import NOT_FINITE, Choice, Either, Fixed, Items, Kind, Mapping, Numpy, Object, Plain, walk
@@ -173,12 +173,14 @@ def _builtin(value: Any, path: str) -> Any:
 class _Plan(NamedTuple):
     kind: Kind
     arrays: bool
+    exact: Callable[[Any], bool] | None
 
 
 @kept_by_hint
 def _plan(cls: Any) -> _Plan:
     kind = kind_of(cls)
-    return _Plan(kind, any(isinstance(one, Numpy) for one in walk(kind)))
+    arrays = any(isinstance(one, Numpy) for one in walk(kind))
+    return _Plan(kind, arrays, exactness(kind) if arrays else None)
 
 
 def from_map(cls: type[T] | Any, data: Any, *, where: str = "$") -> T:
@@ -199,11 +201,12 @@ def from_map(cls: type[T] | Any, data: Any, *, where: str = "$") -> T:
         ConfigError: ``cls`` cannot be decoded.
     """
     wanted: Any = cls
-    kind, arrays = _plan(wanted)
+    kind, arrays, exact = _plan(wanted)
     if isinstance(kind, Either) and (struct := _untagged(kind, data)):
         kind, wanted = struct, struct.cls
     # Spellings are rare, so they are looked for only when something is wrong.
-    for prepare in (True,) if arrays else (False, True):
+    odd = arrays and (exact is None or not exact(data))
+    for prepare in (True,) if odd else (False, True):
         try:
             instance: T = _convert(_prepared(kind, data, where) if prepare else data, wanted)
             return instance

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from openenv_gym.errors import ValidationError, ValueNotCarriedError
 from openenv_gym.models import Array
-from openenv_gym.structs.arrays import is_finite, is_numpy, numpy_array, plain_numpy, shape_fits
+from openenv_gym.structs.arrays import exactness, is_finite, is_numpy, numpy_array, plain_numpy, shape_fits
+from openenv_gym.structs.hints import kind_of
 from openenv_gym.structs.kinds import Numpy
 from openenv_gym.testing.compare import same
 
@@ -98,3 +100,45 @@ def test_numpy_is_told_from_the_rest() -> None:
         ValueNotCarriedError, match=r"^\$\.a has no form in JSON: an array of dtype complex64"
     ):
         plain_numpy(np.zeros(1, np.complex64), "$.a")
+
+
+class _Pixels(msgspec.Struct):
+    image: Annotated[np.ndarray, Array("uint8", (2, 2))]
+    speed: Annotated[np.ndarray, Array("float32", (3,))]
+    name: str = ""
+
+
+IMAGE, SPEED = np.zeros((2, 2), np.uint8), np.zeros(3, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("data", "exact"),
+    [
+        ({"image": IMAGE, "speed": SPEED}, True),
+        ({"image": IMAGE, "speed": SPEED, "name": 7}, True),  # no array
+        ({"image": IMAGE}, False),
+        ({"image": IMAGE, "speed": SPEED.astype(">f4")}, False),
+        ({"image": IMAGE, "speed": SPEED.astype(np.float64)}, False),
+        ({"image": IMAGE.ravel(), "speed": SPEED}, False),
+        ({"image": IMAGE.tolist(), "speed": SPEED}, False),
+        ([IMAGE, SPEED], False),
+    ],
+)
+def test_arrays_that_need_no_more_than_a_look_are_told_from_others(data: Any, exact: bool) -> None:
+    look = exactness(kind_of(_Pixels))
+    assert look is not None
+    assert look(data) is exact
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        Annotated[np.ndarray, Array("uint8", (-1, 2))],
+        Annotated[np.ndarray, Array("float32", (2,), low=0, high=1)],
+        list[Annotated[np.ndarray, Array("uint8", (2,))]],
+        np.ndarray,
+    ],
+)
+def test_other_arrays_take_more_than_a_look(hint: Any) -> None:
+    assert exactness(kind_of(msgspec.defstruct("Odd", [("image", hint), ("speed", np.ndarray)]))) is None
+    assert exactness(kind_of(msgspec.defstruct("Odd", [("image", hint)]))) is None
