@@ -188,6 +188,8 @@ class Link:
         self._open.wait()
         if self._ended.is_set():
             return False
+        if end is not None and policy.how == "freeze":
+            self.freeze()  # before the answer to what goes through now can come back
         step = policy.segment or len(data) or 1
         for at in range(0, len(data), step):
             target.sendall(data[at : at + step])

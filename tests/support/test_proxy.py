@@ -6,12 +6,14 @@ import contextlib
 import random
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.proxy import Plan, Policy, Proxy, random_plan
+from tests.support.proxy import Link, Plan, Policy, Proxy, random_plan
 from tests.support.wsmeter import PING, PONG, FrameMeter
 
 HELLO = b"GET /ws HTTP/1.1\r\nUpgrade: websocket\r\n\r\n"
@@ -185,6 +187,26 @@ def test_freeze_closes_nothing(server: Server) -> None:
         assert proxy.link().cut.wait(20)
         sock.settimeout(0.1)
         assert everything(sock) == (b"", "silence")
+
+
+def test_freeze_lets_no_answer_to_its_last_frame_through(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drop = Link.drop
+
+    def late(link: Link, *args: Any) -> None:
+        time.sleep(0.2)  # long enough for an answer to come through
+        drop(link, *args)
+
+    monkeypatch.setattr(Link, "drop", late)
+    plan = Plan(up=Policy(cut_frame=0, where="after", how="freeze"))
+    with Proxy(server.target, [plan]) as proxy, dial(proxy) as sock:
+        sock.sendall(HELLO)
+        assert proxy.link().cut.wait(20)
+        sock.settimeout(0.1)
+        assert everything(sock) == (b"", "silence")
+    server.close()
+    assert [data for data, _ in server.got] == [HELLO]
 
 
 @pytest.mark.parametrize("where", ["before", "middle", "after"])
