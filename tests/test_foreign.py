@@ -154,7 +154,7 @@ def test_a_connection_that_broke_while_idle_is_noticed_by_reset(env: RemoteEnv) 
 
 
 def test_on_error_truncate_marks_a_lost_episode(server: JsonServer) -> None:
-    env = RemoteEnv(base_url=server.url, on_error="truncate", step_timeout=2.0)
+    env = RemoteEnv(base_url=server.url, on_error="truncate", step_timeout=5.0)
     for action, error in (("cut", "session_lost"), ("slow", "deadline_exceeded")):
         env.reset(seed=1)
         observed, reward, terminated, truncated, info = env.step(action)

@@ -208,7 +208,7 @@ def test_a_step_that_runs_at_the_end_may_finish_in_time(
         "60" if finishes else "0.2",
     )
     process, url = _serving(str(tmp_path / "slow_env.py"), *words)
-    env = gym.make("openenv/Remote-v0", base_url=url, connect_timeout=3.0, folder=str(tmp_path))
+    env = gym.make("openenv/Remote-v0", base_url=url, connect_timeout=6.0, folder=str(tmp_path))
     env.reset()
     outcome: list[Any] = []
 

@@ -128,7 +128,7 @@ def test_f013_a_peer_that_vanished_does_not_hold_a_step(tmp_path: Path) -> None:
     path = tmp_path / "count"
     with _serving(TARGET, tmp_path, "--workers", "1", "--resume-grace", "1") as server:
         with Proxy(server.url, lambda number: nowhere if number else vanished) as proxy:
-            env = RemoteEnv(base_url=proxy.url, keepalive=(1.0, 1.0), connect_timeout=2.0, path=str(path))
+            env = RemoteEnv(base_url=proxy.url, keepalive=(1.0, 3.0), connect_timeout=2.0, path=str(path))
             env.reset()
             with pytest.raises(ServerConnectionError, match="no sign of life"):
                 env.step(0)

@@ -59,13 +59,13 @@ def test_f006_steps_of_many_sessions_at_one_instant_keep_their_limit(workers: st
 
 
 def test_f006_waiting_for_a_slot_is_not_building(tmp_path: Path) -> None:
-    options = ("--workers", "1", "--max-sessions", "1", "--construction-deadline", "3")
+    options = ("--workers", "1", "--max-sessions", "1", "--construction-deadline", "5")
     with serving(_SLEEP, *options, log=tmp_path / "log") as server, ThreadPoolExecutor(1) as pool:
         holder = RemoteEnv(base_url=server.url)
         newcomer = pool.submit(
-            RemoteEnv, base_url=server.url, init=0.2, slot_timeout=60.0, connect_timeout=3.0
+            RemoteEnv, base_url=server.url, init=0.2, slot_timeout=60.0, connect_timeout=5.0
         )
-        time.sleep(4.0)
+        time.sleep(6.0)
         assert not newcomer.done()
         holder.close()
         env = newcomer.result()

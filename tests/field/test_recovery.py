@@ -47,7 +47,7 @@ def test_f010_after_a_server_was_killed_the_same_env_goes_on(tmp_path: Path) -> 
 
 def test_f010_while_there_is_no_server_each_call_says_so(tmp_path: Path) -> None:
     with serving(COUNTER, "--workers", "1", log=tmp_path / "log") as server:
-        env = RemoteEnv(base_url=server.url, connect_timeout=2.0, path=str(tmp_path / "count"))
+        env = RemoteEnv(base_url=server.url, connect_timeout=4.0, path=str(tmp_path / "count"))
         env.reset()
         _kill_server(server)
         with pytest.raises(SessionLostError, match="the server process was killed"):

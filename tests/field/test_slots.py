@@ -27,7 +27,7 @@ def _active(server: ServerProcess) -> int:
 
 def test_f016_sessions_of_peers_that_froze_are_ended(tmp_path: Path) -> None:
     path = tmp_path / "count"
-    options = ("--workers", "1", "--max-sessions", "2", "--idle-timeout", "3", "--resume-grace", "0.5")
+    options = ("--workers", "1", "--max-sessions", "2", "--idle-timeout", "6", "--resume-grace", "0.5")
     with serving(SLEEP, *options, log=tmp_path / "log") as server, Proxy(server.url) as proxy:
         envs = [RemoteEnv(base_url=proxy.url, path=str(path)) for _ in range(2)]
         for env in envs:

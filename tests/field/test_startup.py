@@ -37,10 +37,10 @@ def _make(target: str, **settings: float) -> gym.Env[object, object]:
 
 def test_f008_a_slow_start_is_no_failure(slow: str, tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
-        made = pool.submit(_make, slow, startup_timeout=60.0, connect_timeout=2.0, step_timeout=2.0)
+        made = pool.submit(_make, slow, startup_timeout=60.0, connect_timeout=4.0, step_timeout=4.0)
         assert eventually(lambda: (tmp_path / "begun").exists() or made.done())
         with pytest.raises(TimeoutError):
-            made.result(timeout=3.0)
+            made.result(timeout=5.0)
         (tmp_path / "ready").touch()
         env = made.result()
     env.reset()

@@ -239,7 +239,7 @@ def test_the_cores_of_this_process_are_counted(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_part_that_cannot_be_opened_again_is_told(opened: ExitStack) -> None:
     server = opened.enter_context(ScriptedServer())
-    fleet = fleet_of(arguments(server.base_url, connect_timeout=2.0))
+    fleet = fleet_of(arguments(server.base_url, connect_timeout=4.0))
     (part,) = fleet.parts
     part.lose(SessionLostError("gone"))
     server.__exit__()
