@@ -53,7 +53,7 @@ def test_f016_a_connection_that_says_nothing_is_closed(
     from openenv_gym.servers.settings import ServerSettings
     from tests.faults.raw import RawConnection, upgrade
 
-    monkeypatch.setattr(takeover, "PATIENCE", 0.2)
+    monkeypatch.setattr(takeover, "PATIENCE", 2.5)
     server = serve_in_thread(ServerSettings(uds=str(tmp_path / "s.sock"), workers=0), SLEEP)
     try:
         with RawConnection(server.base_url) as silent, RawConnection(server.base_url) as slow:

@@ -226,7 +226,7 @@ def test_without_arrivals_all_is_uvicorns(new_loop: Any) -> None:
 def test_who_does_not_say_what_it_wants_is_cut_off(
     new_loop: Any, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PATIENCE", 0.5)
+    monkeypatch.setattr(module, "PATIENCE", 1.5)
 
     async def story(scene: Scene) -> None:
         client = await scene.client(said)
@@ -238,13 +238,13 @@ def test_who_does_not_say_what_it_wants_is_cut_off(
 
 @LOOPS
 def test_patience_ends_with_the_first_request(new_loop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PATIENCE", 0.5)
+    monkeypatch.setattr(module, "PATIENCE", 2.5)
 
     async def story(scene: Scene) -> None:
         other = await scene.client(b"GET /a HTTP/1.1\r\nHost: localhost\r\n\r\n")
         ours = await scene.client(handshake())
         arrival, _ = await scene.taken()
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(2.6)
         other.send(_GET)
         assert (await read_all(other)).count(b"HTTP/1.1 200 ") == 2
         other.close()
