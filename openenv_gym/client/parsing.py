@@ -158,23 +158,33 @@ def _fits(cls: Any, fields: Mapping[str, Any]) -> bool:
 def _observation(cls: Any, fields: Mapping[str, Any], result: StepResult[Any]) -> Any:
     if isinstance(cls, types.UnionType):
         cls = _member(typing.get_args(cls), fields)
-    own: Any = getattr(cls, "__struct_fields__", None) or getattr(cls, "model_fields", ())
-    if cls is not None and isinstance(fields.get("tools"), list) and "tools" not in own:
+    names = fields.keys()
+    if "tools" in names and cls is not None and _lists_tools(cls, fields):
         return _completed(ListToolsObservation(tools=[tool_of(tool) for tool in fields["tools"]]), result)
-    if "tool_name" in fields:
+    if "tool_name" in names:
         fields = {**fields, "result": unwrapped(fields.get("result"))}
-        if cls is not None and "tool_name" not in own:
+        if cls is not None and "tool_name" not in _own_fields(cls):
             cls = CallToolObservation
     if cls is None:
         return dict(fields)
     if issubclass(cls, Observation):
-        if not fields.keys().isdisjoint(_BESIDE):
+        if not names.isdisjoint(_BESIDE):
             fields = {name: value for name, value in fields.items() if name not in _BESIDE}
-        if fields.keys().isdisjoint(cls.__struct_encode_fields__):
+            names = fields.keys()
+        if names.isdisjoint(cls.__struct_encode_fields__):
             _check_kinship(cls, fields)
         return _completed(_instance(cls, fields), result)
+    own = _own_fields(cls)
     beside = {name: getattr(result, name) for name in _BESIDE if name in own}
     return _instance(cls, {**beside, **fields})
+
+
+def _lists_tools(cls: Any, fields: Mapping[str, Any]) -> bool:
+    return isinstance(fields["tools"], list) and "tools" not in _own_fields(cls)
+
+
+def _own_fields(cls: Any) -> Any:
+    return getattr(cls, "__struct_fields__", None) or getattr(cls, "model_fields", ())
 
 
 def _check_kinship(cls: type[Observation], fields: Mapping[str, Any]) -> None:
@@ -205,9 +215,8 @@ def _completed(observation: Observation, result: StepResult[Any]) -> Observation
 
 
 def _instance(cls: Any, fields: Any) -> Any:
-    validate = getattr(cls, "model_validate", None)
     try:
-        return from_map(cls, fields) if validate is None else validate(fields)
+        return cls.model_validate(fields) if hasattr(cls, "model_validate") else from_map(cls, fields)
     except ValidationError as exc:
         raise ValidationError(f"what came back is no {cls.__name__}: {exc.message}", **exc.details) from exc
     except ValueError as exc:  # of pydantic, which says which field

@@ -39,6 +39,7 @@ __all__ = ["kept_by_hint", "kind_of"]
 
 T = TypeVar("T")
 
+_STRUCTS = type(msgspec.Struct)
 _PLAIN: dict[Any, str] = {
     Any: "any",
     object: "any",
@@ -74,7 +75,7 @@ def kept_by_hint(function: abc.Callable[[Any], T]) -> abc.Callable[[Any], T]:
 
     @wraps(function)
     def call(hint: Any) -> T:
-        return kept(hint, getattr(hint, "__args__", None))
+        return kept(hint, None if type(hint) is _STRUCTS else getattr(hint, "__args__", None))
 
     return call
 

@@ -129,11 +129,12 @@ def test_an_observation_of_another_environment_is_not_taken_for_one_of_defaults(
     class Reward(Observation):
         """What a client names that wants no fields."""
 
-    with pytest.raises(
-        ValidationError, match="no Said: it has the fields observation, and none of text"
-    ) as caught:
-        parsed_result(Said, {"observation": {"observation": [0.0], "type": "Said"}})
-    assert caught.value.details["path"] == "$"
+    for beside in ({}, {"done": False, "reward": 1.0}):  # which say nothing of what it is
+        with pytest.raises(
+            ValidationError, match="no Said: it has the fields observation, and none of text"
+        ) as caught:
+            parsed_result(Said, {"observation": {"observation": [0.0], "type": "Said", **beside}})
+        assert caught.value.details["path"] == "$"
     assert parsed_result(Said, {"observation": {"text": "a", "more": 1}}).observation.text == "a"
     assert parsed_result(Said, {"observation": {"type": "Said", "metadata": {}}}).observation.text == ""
     assert parsed_result(Reward, {"observation": {"text": "a"}, "reward": 2.0}).observation.reward == 2.0
