@@ -37,7 +37,7 @@ class Interrupter:
         self.count = 0
         self._rng, self._longest = rng, longest
         self._interval = 0.0
-        self._armed = False
+        self._armed = self._handling = False
         self._report = sys.unraisablehook
         self._patient_until = time.monotonic() + _PATIENCE
 
@@ -70,10 +70,13 @@ class Interrupter:
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
         """Handle the signal."""
-        if self._armed:
-            # Only now: on a slow core signals at fixed intervals leave no time for anything else.
-            signal.setitimer(signal.ITIMER_REAL, self._interval)
-            raise KeyboardInterrupt
+        if not self._armed or self._handling:  # a slow core still handles one when the next comes
+            return
+        self._handling = True
+        # Only now: on a slow core signals at fixed intervals leave no time for anything else.
+        signal.setitimer(signal.ITIMER_REAL, self._interval)
+        self._handling = False
+        raise KeyboardInterrupt
 
     def unraisable(self, lost: Any) -> None:
         """Report what a finalizer raised; an interrupt that came in one reaches nobody, and is no failure."""

@@ -33,6 +33,23 @@ def test_calls_are_interrupted_or_give_their_result() -> None:
     signal.raise_signal(signal.SIGALRM)  # one that is late ends nothing
 
 
+def test_an_interrupt_that_comes_while_one_is_handled_is_none_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_timer, times = signal.setitimer, 0
+
+    def at_once(which: int, seconds: float, interval: float = 0.0) -> tuple[float, float]:
+        nonlocal times
+        times += 1
+        if seconds:
+            interrupts.interrupt(signal.SIGALRM, None)
+        return set_timer(which, 0)
+
+    with interrupter(random.Random(0), 1e-3) as interrupts:
+        monkeypatch.setattr(signal, "setitimer", at_once)
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.call(lambda: 3)
+    assert (interrupts.count, times) == (1, 3)  # to begin with, for the next interrupt, and to stop
+
+
 def test_threads_leave_the_signal_to_the_main_thread() -> None:
     masks: list[Any] = []
     with main_thread_alone():
