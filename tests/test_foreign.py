@@ -46,16 +46,15 @@ class Echo:
 
 
 @pytest.fixture
-def echo() -> Iterator[Echo]:
-    echo = Echo()
-    yield echo
-    echo.release.set()
+def echo() -> Echo:
+    return Echo()
 
 
 @pytest.fixture
 def server(echo: Echo) -> Iterator[JsonServer]:
     with serving_json(echo) as server:
         yield server
+        echo.release.set()  # before the server waits for who answers slowly
 
 
 @pytest.fixture
