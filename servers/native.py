@@ -16,7 +16,6 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.spaces.utils import is_space_dtype_shape_equiv
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, create_empty_array
-from msgspec.msgpack import Ext
 
 from openenv_gym.errors import (
     ConfigError,
@@ -26,10 +25,8 @@ from openenv_gym.errors import (
     ValueNotCarriedError,
 )
 from openenv_gym.protocol import messages as m
-from openenv_gym.protocol.arrays import dump_array
 from openenv_gym.protocol.codec import LARGE
 from openenv_gym.protocol.columns import column_codec
-from openenv_gym.protocol.extensions import Code
 from openenv_gym.protocol.specs import to_spec
 from openenv_gym.protocol.values import pack
 
@@ -45,9 +42,7 @@ _MODES = {
     "same_step": AutoresetMode.SAME_STEP,
 }
 _MASK = "reset_mask"
-_DOUBLE, _BOOL = np.dtype("<f8"), np.dtype(np.bool_)
-#: Characters of numpy's dtypes that travel and have values of one size.
-_NUMBERS = frozenset("bBhHiIlLqQefd")
+_DOUBLE = np.dtype("<f8")
 
 
 class Native(Access):
@@ -162,25 +157,14 @@ class Native(Access):
         return self._observations.encode_batch(observations, self._lanes, "obs", self._warn)
 
     def _rewards(self, rewards: Any) -> Any:
-        if type(rewards) is np.ndarray:
-            if rewards.dtype == _DOUBLE and rewards.shape == (self._lanes,):
-                return rewards.tobytes()
-            if rewards.dtype.char in _NUMBERS:
-                return [Ext(Code.ARRAY, dump_array(rewards))]  # as it is packed, in fewer calls
+        if type(rewards) is np.ndarray and rewards.dtype == _DOUBLE and rewards.shape == (self._lanes,):
+            return rewards.tobytes()
         return [pack(rewards, "rewards")]
 
     def _flags(self, terminated: Any, truncated: Any) -> bytes:
         """Return a byte a lane: 1 terminated, 2 truncated."""
-        exact = (
-            type(terminated) is type(truncated) is np.ndarray
-            and terminated.dtype == truncated.dtype == _BOOL
-            and terminated.shape == truncated.shape == (self._lanes,)
-        )
-        if not exact:
-            terminated = self._bools(terminated, "terminated")
-            truncated = self._bools(truncated, "truncated")
-        ends: bytes = terminated.tobytes()
-        cuts: bytes = truncated.tobytes()
+        ends: bytes = self._bools(terminated, "terminated").tobytes()
+        cuts: bytes = self._bools(truncated, "truncated").tobytes()
         if 1 not in cuts:
             return ends
         return (np.frombuffer(ends, np.uint8) + 2 * np.frombuffer(cuts, np.uint8)).tobytes()

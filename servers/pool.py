@@ -204,7 +204,7 @@ class Pool:
         told, the slot is freed, and the worker gets no new sessions.
         """
         worker = record.worker
-        reason = self._placed(record.session, reason)
+        reason = self._with_trial(record.session, reason)
         if worker.sessions == {record.session} and worker.killable:
             record.ending = reason
             worker.kill()
@@ -243,14 +243,14 @@ class Pool:
         for session in list(worker.sessions):
             record = self.records.living.get(session)
             if record is not None and record.ending is None:
-                record.ending = self._placed(session, reason)
+                record.ending = self._with_trial(session, reason)
             self._finished(session, None)
         if self._describing is not None and self._describing[0] is worker:
             _, _, future = self._describing
             if not future.done():
                 future.set_exception(reason)
 
-    def _placed(self, session: str, reason: OpenEnvError) -> OpenEnvError:
+    def _with_trial(self, session: str, reason: OpenEnvError) -> OpenEnvError:
         """Return why a session ends, with the trial named if that was under way."""
         if not self._paces.trying(session):
             return reason

@@ -144,8 +144,7 @@ class Line:
     def wake(self) -> None:
         """Tell everybody who waits that something has changed."""
         with self._lock:
-            if self._waiting:
-                self._changed.notify_all()
+            self._changed.notify_all()
             wakers, self._wakers = self._wakers, []
         for waker in wakers:
             waker()

@@ -117,12 +117,8 @@ def _split(data: memoryview) -> tuple[np.dtype[Any], tuple[int, ...], memoryview
     return dtype, shape, items
 
 
-def load_array(data: memoryview, depth: int = 0) -> np.ndarray[Any, Any]:
+def load_array(data: memoryview) -> np.ndarray[Any, Any]:
     """Return the array in ``data``: writable, with memory of its own.
-
-    Args:
-        data: The bytes.
-        depth: In how many extensions it is, which makes no difference to an array.
 
     Raises:
         ValueError: ``data`` is not what :func:`dump_array` makes.

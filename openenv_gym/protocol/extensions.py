@@ -167,7 +167,7 @@ def _learn_numpy() -> None:
     """Replace the two readers above. A client that meets no array does without numpy's long import."""
     from .arrays import load_array, load_scalar
 
-    _READERS[Code.ARRAY] = load_array
+    _READERS[Code.ARRAY] = lambda data, depth: load_array(data)
     _READERS[Code.SCALAR] = lambda data, depth: load_scalar(data)
 
 

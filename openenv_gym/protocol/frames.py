@@ -35,7 +35,6 @@ FIN, RSV1, RSV23, MASKED = 0x80, 0x40, 0x30, 0x80
 
 _PLAIN = tuple(bytes((FIN | BINARY, size)) for size in range(126))
 _SHORT = tuple(bytes((FIN | BINARY, MASKED | size)) for size in range(126))
-_middle = struct.Struct(">BBH").pack
 
 
 class Frame(NamedTuple):
@@ -51,7 +50,7 @@ def header(first: int, size: int, masked: bool) -> bytes:
     if size < 126:
         return bytes((first, mask | size))
     if size < 65536:
-        return _middle(first, mask | 126, size)
+        return struct.pack(">BBH", first, mask | 126, size)
     return struct.pack(">BBQ", first, mask | 127, size)
 
 
@@ -82,20 +81,13 @@ def plain_message(payload: bytes | bytearray | memoryview) -> bytes:
     size = len(payload)
     if size < 126:
         return _PLAIN[size] + payload
-    if size < 65536:
-        return _middle(FIN | BINARY, 126, size) + payload
     return header(FIN | BINARY, size, False) + payload
 
 
 def masked_message(payload: bytes | bytearray | memoryview) -> bytes:
     """Return the frame of a client's binary message."""
     size = len(payload)
-    if size < 126:
-        head = _SHORT[size]
-    elif size < 65536:
-        head = _middle(FIN | BINARY, MASKED | 126, size)
-    else:
-        head = header(FIN | BINARY, size, True)
+    head = _SHORT[size] if size < 126 else header(FIN | BINARY, size, True)
     key = masking_key()
     return head + key + apply_mask(payload, key)
 

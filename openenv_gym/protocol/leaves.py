@@ -61,12 +61,6 @@ class ArrayColumn(Column):
             return np.ndarray(self.shape, self.dtype, bytearray(column))
         return self.decode(column, 1)[0]
 
-    def encode_batch(self, batch: Any, n: int, path: Path = "value", warn: Warn | None = None) -> Any:
-        exact = type(batch) is np.ndarray and batch.shape == (n, *self.shape) and batch.dtype == self.dtype
-        if exact and self._size and self.shape:
-            return batch.tobytes()
-        return super().encode_batch(batch, n, path, warn)
-
     def view_batch(self, batch: Any, n: int) -> memoryview | None:
         exact = type(batch) is np.ndarray and batch.shape == (n, *self.shape) and batch.dtype == self.dtype
         if not exact or not self._size or not self.shape or not batch.flags.c_contiguous:
@@ -232,12 +226,6 @@ class IntColumn(ArrayColumn):
         elif kind is int and self._low <= value <= self._high:
             return [self._pack(value)]
         return self.write([value], path, warn)
-
-    def encode_batch(self, batch: Any, n: int, path: Path = "value", warn: Warn | None = None) -> Any:
-        exact = type(batch) is np.ndarray and batch.shape == (n,) and batch.dtype == self.dtype
-        if exact and self._all_in(batch):
-            return batch.tobytes()
-        return super().encode_batch(batch, n, path, warn)
 
     def decode_one(self, column: Any) -> Any:
         try:

@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 __all__ = ["Interrupter", "collect_all", "interrupter", "main_thread_alone"]
 
 _T = TypeVar("_T")
-_PATIENCE = 20.0
 
 
 class Interrupter:
@@ -39,12 +38,6 @@ class Interrupter:
         self._interval = 0.0
         self._armed = self._handling = False
         self._report = sys.unraisablehook
-        self._patient_until = time.monotonic() + _PATIENCE
-
-    def enough(self, count: int) -> bool:
-        """Return whether ``count`` calls were interrupted; a busy machine may leave it at a quarter."""
-        late = time.monotonic() > self._patient_until
-        return self.count >= (count // 4 if late else count)
 
     def call(self, work: Callable[[], _T]) -> _T:
         """Return what ``work()`` returns, or raise KeyboardInterrupt.

@@ -60,15 +60,6 @@ def test_threads_leave_the_signal_to_the_main_thread() -> None:
     assert signal.SIGALRM not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
-def test_a_busy_machine_may_leave_it_at_a_quarter(monkeypatch: pytest.MonkeyPatch) -> None:
-    with interrupter(random.Random(0), 1.0) as interrupts:
-        interrupts.count = 20
-        assert (interrupts.enough(20), interrupts.enough(80)) == (True, False)
-        now = time.monotonic()
-        monkeypatch.setattr(time, "monotonic", lambda: now + 60.0)
-        assert (interrupts.enough(80), interrupts.enough(84)) == (True, False)
-
-
 def test_only_interrupts_go_unreported(monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[Any] = []
 

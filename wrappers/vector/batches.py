@@ -88,6 +88,8 @@ def columns_of(codec: Column, actions: Any, bounds: Sequence[tuple[int, int]]) -
         InvalidActionError: The actions are not a batch of the action space, of this length.
     """
     space, n = codec.space, bounds[-1][1]
+    if len(bounds) == 1:
+        return [codec.encode_batch(actions, n, "actions")]
     if isinstance(space, ARRAYS):
         column = codec.encode_batch(actions, n, "actions")
         if type(column) is bytes:

@@ -31,16 +31,15 @@ class Calls:
         give_up: Drop everything that is outstanding. Called once more when they were interrupted themselves.
 
     Attributes:
-        running: What is under way, or nothing.
         pending: What was sent and not waited for: ``"step"``, ``"reset"`` or nothing.
         interrupted: Whether the result of a call is unknown, so that nothing but a reset may follow.
     """
 
-    __slots__ = ("_give_up", "interrupted", "pending", "running")
+    __slots__ = ("_give_up", "_running", "interrupted", "pending")
 
     def __init__(self, *give_up: Callable[[], None]) -> None:
         self._give_up = give_up
-        self.running = ""
+        self._running = ""
         self.pending = ""
         self.interrupted = False
 
@@ -75,15 +74,15 @@ class Calls:
     def run(self, name: str, work: Callable[..., Any], *args: Any) -> Any:
         """Return what ``work(*args)`` returns; when that is interrupted, nothing stays outstanding."""
         try:
-            self.running = name
+            self._running = name
             result = work(*args)
-            self.running = ""
+            self._running = ""
             return result
         except (OpenEnvError, WaitTimeout):  # an answer, too: what was sent has arrived, or is waited for on
-            self.running = ""
+            self._running = ""
             raise
         except BaseException:
-            self.interrupted, self.running, self.pending = True, "", ""
+            self.interrupted, self._running, self.pending = True, "", ""
             self._drop()
             raise
 
@@ -121,11 +120,11 @@ class Calls:
         return self.run(f"{name}_wait", collected)
 
     def _check_not_within(self, call: str) -> None:
-        if self.running:
+        if self._running:
             raise AlreadyPendingCallError(
-                f"{call}() came in the midst of {self.running}(); no signal handler and no other thread can"
+                f"{call}() came in the midst of {self._running}(); no signal handler and no other thread can"
                 " make a call then",
-                self.running,
+                self._running,
             )
 
     def _drop(self) -> None:

@@ -131,8 +131,10 @@ class FirstReady:
 
     def _check_received(self, call: str, mask: np.ndarray[Any, Any] | None = None) -> None:
         """Check that what was sent was received, of the lanes in ``mask`` at least."""
+        if 1 not in self._ready.busy_bytes:
+            return
         busy = self._ready.busy if mask is None else self._ready.busy & mask
-        if np.count_nonzero(busy):
+        if busy.any():
             raise AlreadyPendingCallError(
                 f"{call}() came before the results of {describe_lanes(np.flatnonzero(busy).tolist())} were"
                 " received; call recv() first",

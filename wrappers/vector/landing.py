@@ -91,6 +91,10 @@ class Landing:
         """The lanes of :attr:`lost`, a bool each."""
         return np.zeros(self._n, np.bool_)
 
+    def prepare(self) -> None:
+        """Make what the replies of several sessions come together in, while there is nothing else to do."""
+        _ = self.batch, self.rewards
+
     def step(self, part: Part, reply: Transition) -> None:
         """Take the results of a step. Raises ``ValueError`` and the like for a malformed reply."""
         lanes = self._observations(part, reply)

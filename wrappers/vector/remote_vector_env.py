@@ -364,11 +364,8 @@ class RemoteVectorEnv(FirstReady, LaneAttributes, gym.vector.VectorEnv[Any, Any,
         self._calls.check_known()
 
     def _check_step(self, call: str) -> None:
-        calls = self._calls
-        if self.closed or self._fleet is None or calls.running or calls.pending or calls.interrupted:
-            self._check_free(call)
-        if 1 in self._ready.busy_bytes:
-            self._check_received(call)
+        self._check_free(call)
+        self._check_received(call)
         if 1 in self._stepper.unready_bytes:
             self._refuse_step()
 

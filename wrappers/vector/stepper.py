@@ -88,10 +88,7 @@ class Stepper:
         Raises:
             InvalidActionError: The actions are not in the action space; nothing was sent.
         """
-        if self._alone:
-            columns = [self.actions.encode_batch(actions, self._n, "actions")]
-        else:
-            columns = columns_of(self.actions, actions, self._bounds)
+        columns = columns_of(self.actions, actions, self._bounds)
         self._begin(telling=not self.recovery.at_once)
         lost = 1 in self._revive_bytes or 1 in self._untold_bytes
         over = self.revive | self.untold if lost else None
@@ -114,6 +111,7 @@ class Stepper:
         landing = self._landing
         if self._spare is None and not self._alone and self._buffer is None:
             self._spare = self.blank()  # for the next step, now that the lanes are at work
+            self._spare.prepare()
         self._drain(Landing.step, patience)
         if landing.lost or 1 in self._revive_bytes:
             if self.recovery.at_once:
@@ -184,8 +182,7 @@ class Stepper:
 
     def blank(self) -> Landing:
         """Return an empty result."""
-        batch = None if self._alone else empty_batch(self.observations.space, self._n)
-        return Landing(self.observations, self.last, self._n, batch)
+        return Landing(self.observations, self.last, self._n)
 
     def note_ends(self, lanes: Sequence[int]) -> None:
         """Note that episodes ended."""
